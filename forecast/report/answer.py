@@ -33,6 +33,7 @@ from forecast.report.leaving import (
     at_each_look_back,
     look_backs_of,
     main_pair,
+    no_mechanism,
     pairs_of,
     tested_controls,
     timed_pairs,
@@ -140,7 +141,8 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
         times, ends = times_words(TRAINING, chosen.setting, chosen.against)
         yield f"{where} {own} trains {times} times faster than {against}{ends}."
     else:
-        yield f"{where} no mechanism trains clearly faster than {against}."
+        none = no_mechanism(comparisons, [chosen.setting.look_back])
+        yield f"{where} {none} trains clearly faster than {against}."
         times, ends = times_words(TRAINING, chosen.against, chosen.setting)
         yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
     if chosen.why != ONE_FORECAST:
@@ -363,7 +365,7 @@ def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
     if rest:
         aside = " except the control" if section.control else ""
         where = f"At look-back {listed([f'{look_back:,}' for look_back in rest])}"
-        yield f"{where}, no mechanism{aside} trains clearly faster than `{REFERENCE}`."
+        yield f"{where}, {no_mechanism(comparisons, rest)}{aside} trains clearly faster than `{REFERENCE}`."
         yield from _reasons(where, [pair for pair in pairs_of(comparisons) if pair.setting.look_back in rest])
     for arm in dict.fromkeys(pair.setting.arm for pair in faster):
         yield from _arm(section, arm, pairs, faster)

@@ -1,7 +1,7 @@
 """Costs of the settings: time and memory, on a quiet or a busy machine."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -79,7 +79,11 @@ def main_conditions(section: Section) -> str:
 def compared_in_turn(section: Section, cost: Cost) -> bool:
     """Return whether all settings under the main conditions were timed in the same rounds, undisturbed."""
     main = main_conditions(section)
-    settings = [setting for setting in section.settings if setting.conditions == main]
+    return timed_together([setting for setting in section.settings if setting.conditions == main], cost)
+
+
+def timed_together(settings: Sequence[Setting], cost: Cost) -> bool:
+    """Return whether one sweep timed the settings in the same rounds, of which enough are undisturbed."""
     sweeps = {setting.in_turn.sweep if setting.in_turn else None for setting in settings}
     return len(sweeps) == 1 and all(np.isfinite(cost.in_turn(one)).sum() >= LEAST_ROUNDS for one in settings)
 
@@ -222,6 +226,7 @@ TIMES = (TRAINING, INFERENCE)
 """The costs that other processes can change."""
 
 MARK = "!"
+BUSY_NOTE = f"{MARK}: other processes disturbed the timing; such a time is not compared."
 """Mark of a time that other processes disturbed."""
 
 FASTER, SLOWER, NOT_CLEAR, BUSY, NOT_TIMED = "faster", "slower", "not clearly", "busy machine", "not timed"

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
+from forecast.common.files import look_up
 from forecast.common.tables import Table
 from forecast.common.text import NONE, counted
+from forecast.report.costs import BUSY_NOTE, MARK
 from forecast.report.phrases import listed, rounded
 from forecast.report.sections import CONTROL, REFERENCE, conditions_of, in_order, plainest
-from forecast.runs.labels import arm_labels, unique_labels
+from forecast.runs.labels import arm_labels, differing, facts_apart, unique_labels
 from forecast.runs.read import FinishedRun
 
 NEAR = 0.05
@@ -112,6 +114,16 @@ class Cell:
         if count < 2:
             return math.nan
         return float(stats.t.ppf(0.975, count - 1) * self.scores.std(ddof=1) / math.sqrt(count))
+
+    @property
+    def steps(self) -> list[int]:
+        """The training steps of the runs, each number once."""
+        return sorted({int(run.number("model.steps")) for run in self.runs})
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other processes disturbed the training time of a run."""
+        return any(look_up(run.result, "speed.train_disturbed") is True for run in self.runs)
 
     @property
     def milliseconds(self) -> float:
@@ -224,7 +236,7 @@ class Diagnosis:
                 if not task.is_control and getattr(task, size):
                     groups.setdefault(_all_but(task, size), []).append(task)
             for tasks in groups.values():
-                if len(tasks) > 1:
+                if len({getattr(task, size) for task in tasks}) == len(tasks) > 1:
                     yield size, sorted(tasks, key=lambda task: getattr(task, size))
 
 
@@ -236,6 +248,10 @@ def _all_but(task: Task, size: str) -> tuple[Any, ...]:
     """Return all facts of a task but one size, and but the facts that follow it."""
     other = {key: value for key, value in json.loads(task.other).items() if key not in FOLLOWS.get(size, ())}
     return (*(value for name, value in vars(task).items() if name not in (size, "other")), json.dumps(other))
+
+
+CONDITIONS = ("device", "precision")
+"""Facts of a result that distinguish arms of equal configuration."""
 
 
 def is_diagnostic(run: FinishedRun) -> bool:
@@ -250,9 +266,11 @@ def diagnose(runs: Sequence[FinishedRun]) -> Diagnosis:
         by_task.setdefault(Task.of(run), []).append(run)
     cells: dict[tuple[Task, str], Cell] = {}
     for task, own in by_task.items():
+        labels = arm_labels([_without_rate(run.config) for run in own])
+        facts = facts_apart(labels, [{key: str(run.result[key]) for key in CONDITIONS} for run in own], differing)
         groups: dict[str, list[FinishedRun]] = {}
-        for run, label in zip(own, arm_labels([_without_rate(run.config) for run in own]), strict=True):
-            groups.setdefault(label, []).append(run)
+        for run, label, words in zip(own, labels, facts, strict=True):
+            groups.setdefault(", ".join([label, *words.values()]), []).append(run)
         cells |= {(task, arm): _cell(task, arm, group) for arm, group in groups.items()}
     return Diagnosis(cells)
 
@@ -277,43 +295,74 @@ def _cell(task: Task, arm: str, runs: Sequence[FinishedRun]) -> Cell:
         return float(np.mean([run.number("diagnostic.validation.mse") for run in whole[rate]]))
 
     chosen = sorted(whole[min(whole, key=error)], key=lambda run: run.result["seed"])
-    return Cell(task, arm, tuple(chosen), tuple(sorted(by_rate, key=lambda rate: rate or 0)))
+    return Cell(task, arm, tuple(chosen), tuple(sorted(whole, key=lambda rate: rate or 0)))
 
 
 def sentences(diagnosis: Diagnosis) -> list[str]:
     """Return the answer: for each task the mechanism to take and its price, then the curves, then the controls."""
     controls = [task for task in diagnosis.tasks if task.is_control]
     return [
-        *(_choice(diagnosis, task) for task in diagnosis.tasks if not task.is_control),
+        *(words for task in diagnosis.tasks if not task.is_control for words in _choice(diagnosis, task)),
         *(words for size, tasks in diagnosis.curves() if (words := _along(diagnosis, size, tasks))),
         *(_control(diagnosis, task) for task in controls),
     ]
 
 
 def best_cells(diagnosis: Diagnosis, task: Task) -> list[Cell]:
-    """Return the cells within `NEAR` of the best share of skill, the fastest in training first."""
-    cells = diagnosis.of(task)
-    best = max(cell.mean for cell in cells)
-    near = [cell for cell in cells if cell.mean >= best - NEAR]
-    return sorted(near, key=lambda cell: (math.isnan(cell.milliseconds), cell.milliseconds))
+    """Return the cells within `NEAR` of the best share of skill.
+
+    The fastest in training comes first. If their times cannot be compared, the one with the largest share does.
+    """
+    cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
+    near = [cell for cell in cells if cell.mean >= cells[0].mean - NEAR]
+    if _times_compare(near):
+        near.sort(key=lambda cell: cell.milliseconds)
+    return near
 
 
-def _choice(diagnosis: Diagnosis, task: Task) -> str:
+def _times_compare(cells: Sequence[Cell]) -> bool:
+    """Return whether the training times of the cells were measured, under equal conditions and undisturbed."""
+    measured = not any(math.isnan(cell.milliseconds) or cell.is_disturbed for cell in cells)
+    return measured and len({cell.conditions for cell in cells}) == 1
+
+
+def _choice(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
+    """Yield the mechanism to take on a task, and those of which more seeds may show that they are as good."""
     cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
     shares = listed([f"`{cell.arm}` {_share(cell)}" for cell in cells])
     name = f"`{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}"
     if max(cell.mean for cell in cells) < NEAR:
-        return f"{name}: no mechanism finds it ({shares} of the achievable skill)."
+        yield f"{name}: no mechanism finds it ({shares} of the achievable skill)."
+        return
     found = f"{name}: share of the achievable skill {shares}"
     if len(cells) == 1:
-        return f"{found}."
-    take, full = best_cells(diagnosis, task)[0], diagnosis.at(task, str(diagnosis.reference))
-    if math.isnan(take.milliseconds):
-        return f"{found}; take `{take.arm}` (the runs were too short to measure a price)."
-    price = f"{rounded(take.milliseconds)} ms a window and a peak of {rounded(take.mebibytes)} MiB in training"
-    if full is not None and full is not take and full.conditions == take.conditions:
-        price += f", {rounded(full.milliseconds / take.milliseconds)} times as fast as `{full.arm}`"
-    return f"{found}; take `{take.arm}`: {price}."
+        yield f"{found}."
+        return
+    near = best_cells(diagnosis, task)
+    take, full = near[0], diagnosis.at(task, str(diagnosis.reference))
+    if not _times_compare(near):
+        yield f"{found}; take `{take.arm}` ({_no_price(near)})."
+    else:
+        price = f"{rounded(take.milliseconds)} ms a window and a peak of {rounded(take.mebibytes)} MiB in training"
+        if full is not None and full is not take and _times_compare([take, full]):
+            price += f", {rounded(full.milliseconds / take.milliseconds)} times as fast as `{full.arm}`"
+        yield f"{found}; take `{take.arm}`: {price}."
+    if open_ := [cell.arm for cell in cells if cell not in near and _may_equal(cell, cells[0])]:
+        yield f"{name}: more seeds may show that {_quoted(open_)} {'is' if len(open_) == 1 else 'are'} as good."
+
+
+def _no_price(cells: Sequence[Cell]) -> str:
+    """Return why the training times of the cells cannot be compared."""
+    if any(math.isnan(cell.milliseconds) for cell in cells):
+        return "the runs were too short to measure a price"
+    if any(cell.is_disturbed for cell in cells):
+        return "other processes disturbed the training times"
+    return "the training times are those of different machines or batches"
+
+
+def _may_equal(cell: Cell, best: Cell) -> bool:
+    """Return whether the intervals of two cells overlap; False with one seed, which has no interval."""
+    return cell.mean + cell.half >= best.mean - best.half
 
 
 def _share(cell: Cell) -> str:
@@ -335,9 +384,11 @@ def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None
     found += [f"stays at {HALF:g} or above with {_quoted(left)}"] if left else []
     others = diagnosis.sizes(tasks[0], size)
     values = listed([f"{getattr(task, size):,}" for task in tasks])
+    steps = sorted({number for task in tasks for arm in arms for number in diagnosis.cells[task, arm].steps})
+    trained = f" (trainings of {steps[0]:,} to {steps[-1]:,} steps)" if len(steps) > 1 else ""
     return (
-        f"`{tasks[0].kind}`{''.join(f', {word}' for word in others)}, with {values} {SIZES[size]}: the share of the "
-        f"achievable skill {'; it '.join(found)}."
+        f"`{tasks[0].kind}`{''.join(f', {word}' for word in others)}, with {values} {SIZES[size]}{trained}: the share "
+        f"of the achievable skill {'; it '.join(found)}."
     )
 
 
@@ -357,7 +408,7 @@ def _control(diagnosis: Diagnosis, task: Task) -> str:
 
 HEADINGS = (
     *("task", "mechanism", "share of skill", "95 % interval", "test MSE", "simple forecast", "best possible"),
-    *("seeds", "learning rate", "rates tried", "training, ms a window", "peak, MiB"),
+    *("seeds", "training steps", "learning rate", "rates compared", "training, ms a window", "peak, MiB"),
 )
 
 
@@ -370,6 +421,7 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
         "The learning rate has the least validation error of those with the most seeds. Test scores of the other rates "
         "are not used.",
         "95 % interval: Student's t over the seeds.",
+        *((BUSY_NOTE,) if any(cell.is_disturbed for cell in diagnosis.cells.values()) else ()),
     ]
     return Table("Share of the achievable skill", HEADINGS, rows, notes, words=2)
 
@@ -390,9 +442,10 @@ def _row(diagnosis: Diagnosis, cell: Cell) -> list[str]:
         f"{np.mean([scores['simple_mse'] for scores in test]):.4f}",
         f"{cell.runs[0].number('diagnostic.best_mse'):.4f}",
         str(len(cell.runs)),
+        " ".join(f"{number:,}" for number in cell.steps),
         _text(cell.rate),
         " ".join(map(_text, cell.rates)),
-        rounded(cell.milliseconds),
+        rounded(cell.milliseconds) + (MARK if cell.is_disturbed else ""),
         rounded(cell.mebibytes),
     ]
 
@@ -422,6 +475,7 @@ def diagnosis_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
             "half_interval": cell.half,
             "best_mse": cell.runs[0].number("diagnostic.best_mse"),
             "test_mse_original": float(np.mean([run.number("diagnostic.test.mse") for run in cell.runs])),
+            "training_steps": " ".join(map(str, cell.steps)),
             "learning_rate": cell.rate,
             "train_ms_per_window": cell.milliseconds,
             "peak_memory_mib": cell.mebibytes,

@@ -1,44 +1,68 @@
 """Errors at equal steps and at equal minutes, read off the validation curves of the runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from forecast.common.files import look_up
 from forecast.common.tables import Table
 from forecast.common.text import NONE, duration
+from forecast.report.costs import TRAINING, timed_together
 from forecast.report.phrases import signed, with_deviation
 from forecast.report.sections import Section, Setting
 from forecast.runs.read import FinishedRun
 
-STEPS, SECONDS = "step", "seconds"
-"""Keys of a validation in `result.json`."""
-
 HEADINGS = ("look-back", "budget", "mechanism", "validation MSE", "against `full`, %")
 
-
-def best_within(run: FinishedRun, budget: str, limit: float) -> float:
-    """Return the least validation MSE of a run up to a step or a second of training; NaN before the first validation.
-
-    A run keeps its best error after its end.
-    """
-    return min((each["mse"] for each in run.result["validations"] if each[budget] <= limit), default=float("nan"))
+Curve = Sequence[tuple[float, float]]
+"""What a run had spent at each validation, in steps or seconds, and its validation MSE."""
 
 
-def ends(setting: Setting, budget: str) -> float:
-    """Return the mean over the seeds of the steps or seconds of the last validation."""
-    return float(np.mean([run.result["validations"][-1][budget] for run in setting.runs]))
+class Curves(NamedTuple):
+    """A setting and the curve of each of its runs."""
+
+    setting: Setting
+    runs: Sequence[Curve]
+
+    @property
+    def ends(self) -> list[float]:
+        """What each run had spent at its last validation."""
+        return [curve[-1][0] for curve in self.runs]
+
+    def within(self, limit: float) -> np.ndarray:
+        """Return the least MSE of each run up to a limit; NaN before its first validation.
+
+        A run keeps its least error after its end.
+        """
+        return np.array([min((mse for spent, mse in curve if spent <= limit), default=np.nan) for curve in self.runs])
 
 
 def budget_table(section: Section) -> Table | None:
     """Return the table by look-back and budget; None if no look-back has two settings with validation curves."""
     rows = [row for look_back in section.look_backs for row in _rows(section, look_back)]
-    notes = (
-        "Budgets: the fewest and the most steps and training minutes that a mechanism took. Minutes are those of the "
-        "training loop, without its first steps, validations and checkpoints.",
+    return Table("At equal steps and at equal minutes", HEADINGS, rows, _notes(section), words=3) if rows else None
+
+
+def _notes(section: Section) -> list[str]:
+    notes = [
+        "Budgets: the fewest and the most steps and training minutes of a run. Minutes are steps times the time of a "
+        "step as timed in turn, if the sweep timed its settings so. Else they are those of the training loop, without "
+        "its first steps, validations and checkpoints. Minutes that other processes disturbed are left out.",
         "Validation MSE: the least up to that budget, mean ± standard deviation over the seeds; also of weights that "
-        "`training.start_confidence` did not accept. A run keeps its best error after its end.",
-    )
-    return Table("At equal steps and at equal minutes", HEADINGS, rows, notes, words=3) if rows else None
+        "`training.start_confidence` did not accept. A run keeps its least error after its end.",
+    ]
+    if any(_rate_falls(run) for setting in section.settings for run in setting.runs):
+        notes.append(
+            "The learning rate falls until the end of a run. So a run that was still going on at a budget would have "
+            "done better if it had been planned for that budget."
+        )
+    return notes
+
+
+def _rate_falls(run: FinishedRun) -> bool:
+    """Return whether the learning rate falls in the course of a run, as far as the schedule's options tell."""
+    return look_up(run.config, "scheduler.final_factor") != 1
 
 
 def _rows(section: Section, look_back: int) -> Iterator[list[str]]:
@@ -46,30 +70,43 @@ def _rows(section: Section, look_back: int) -> Iterator[list[str]]:
     settings = [one for one in settings if all(run.result.get("validations") for run in one.runs)]
     if len(settings) < 2:
         return
-    steps = [ends(setting, STEPS) for setting in settings]
-    budgets = [(STEPS, limit) for limit in sorted({min(steps), max(steps)})]
-    if len({setting.conditions for setting in settings}) == 1:  # else the minutes are not those of one machine
-        seconds = [ends(setting, SECONDS) for setting in settings]
-        budgets += [(SECONDS, limit) for limit in sorted({min(seconds), max(seconds)})]
     reference = section.at(section.reference, look_back)
-    for budget, limit in budgets:
-        name = f"{limit:,.0f} steps" if budget == STEPS else duration(limit)
-        base = None if reference not in settings or reference is None else _scores(reference, budget, limit)
-        for setting in settings:
-            yield [
-                f"{look_back:,}",
-                name,
-                setting.arm,
-                *_cells(_scores(setting, budget, limit), base, setting == reference),
-            ]
+    yield from _cells(look_back, _over_steps(settings), reference, lambda limit: f"{limit:,.0f} steps")
+    yield from _cells(look_back, _over_seconds(settings), reference, duration)
 
 
-def _scores(setting: Setting, budget: str, limit: float) -> np.ndarray:
-    return np.array([best_within(run, budget, limit) for run in setting.runs])
+def _over_steps(settings: Sequence[Setting]) -> list[Curves]:
+    return [Curves(one, [_curve(run, "step") for run in one.runs]) for one in settings]
 
 
-def _cells(own: np.ndarray, base: np.ndarray | None, is_base: bool) -> Sequence[str]:
-    """Return the mean over the seeds with its deviation, and its difference from the reference."""
-    spread = float(own.std(ddof=1)) if len(own) > 1 else float("nan")
-    text = with_deviation(float(own.mean()), spread)
-    return [text, NONE if base is None or is_base else signed(100 * float(own.mean() / base.mean() - 1))]
+def _over_seconds(settings: Sequence[Setting]) -> list[Curves]:
+    """Return the curves over the seconds of training; none if the settings' seconds cannot be compared."""
+    if len({setting.conditions for setting in settings}) > 1:
+        return []
+    if timed_together(settings, TRAINING):
+        return [Curves(one, [_curve(run, "step", _step_seconds(one, run)) for run in one.runs]) for one in settings]
+    if any(TRAINING.is_disturbed(setting) for setting in settings):
+        return []
+    return [Curves(one, [_curve(run, "seconds") for run in one.runs]) for one in settings]
+
+
+def _step_seconds(setting: Setting, run: FinishedRun) -> float:
+    """Return the time of a training step as timed in turn, the median of the rounds."""
+    return float(np.nanmedian(TRAINING.in_turn(setting))) * run.number("config.training.batch_size") / 1000
+
+
+def _curve(run: FinishedRun, key: str, factor: float = 1.0) -> Curve:
+    return [(factor * each[key], each["mse"]) for each in run.result["validations"]]
+
+
+def _cells(
+    look_back: int, curves: Sequence[Curves], reference: Setting | None, name: Callable[[float], str]
+) -> Iterator[list[str]]:
+    """Yield a row per budget and setting: the mean error with its deviation, and its difference from the reference."""
+    spent = [end for each in curves for end in each.ends]
+    for limit in sorted({min(spent), max(spent)}) if spent else ():
+        base = next((each.within(limit).mean() for each in curves if each.setting is reference), None)
+        for setting, own in ((each.setting, each.within(limit)) for each in curves):
+            error = with_deviation(float(own.mean()), float(own.std(ddof=1)) if len(own) > 1 else np.nan)
+            more = NONE if base is None or setting is reference else signed(100 * float(own.mean() / base - 1))
+            yield [f"{look_back:,}", name(limit), setting.arm, error, more]

@@ -1,6 +1,6 @@
 """What leaving full attention saves and costs at each look-back, and the error of the controls there."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from forecast.common.text import from_to
 from forecast.report.comparisons import NOT_TESTED, ONE_FORECAST, WORSE, Comparison, Comparisons
@@ -17,6 +17,13 @@ def pairs_of(comparisons: Comparisons) -> list[Comparison]:
 def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
     """Return the comparisons with the reference that have training times, without the control."""
     return [pair for pair in pairs_of(comparisons) if times_cheaper(TRAINING, pair.setting, pair.against) is not None]
+
+
+def no_mechanism(comparisons: Comparisons, look_backs: Collection[int]) -> str:
+    """Return "no mechanism", or "no timed mechanism" if the time of one cannot be compared at these look-backs."""
+    pairs = [pair for pair in pairs_of(comparisons) if pair.setting.look_back in look_backs]
+    timed = all(times_cheaper(TRAINING, pair.setting, pair.against) is not None for pair in pairs)
+    return "no mechanism" if timed else "no timed mechanism"
 
 
 def main_pair(comparisons: Comparisons, look_back: int | None = None) -> Comparison | None:
@@ -83,7 +90,7 @@ def _saved(comparisons: Comparisons, look_back: int) -> Iterator[str]:
     else:
         times, _ = times_words(TRAINING, against, own)
         takes = f"`{own.arm}` takes {times} times as long, with {_difference(pair)}"
-        yield f"{where} no mechanism trains clearly faster than `{against.arm}`: {takes}."
+        yield f"{where} {no_mechanism(comparisons, [look_back])} trains clearly faster than `{against.arm}`: {takes}."
 
 
 def _difference(pair: Comparison) -> str:

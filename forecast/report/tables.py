@@ -15,6 +15,7 @@ from forecast.evaluation.significance import DRAWS, LEVEL, Interval
 from forecast.report.budget import facts_of
 from forecast.report.comparisons import LEAST_FREEDOM, MSE, Baseline, Comparison, Comparisons, SeedSpread, baselines_of
 from forecast.report.costs import (
+    BUSY_NOTE,
     CLEARLY,
     COSTS,
     INFERENCE,
@@ -74,8 +75,6 @@ MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "tes
 
 SHORT_NAMES = {TRAINING.key: "train", INFERENCE.key: "infer", MEMORY.key: "peak"}
 """Names of the costs in the column `not dominated`: the first words of their columns."""
-
-_BUSY_NOTE = f"{MARK}: other processes disturbed the timing; such a time is not compared."
 
 
 def score_paths(results: Iterable[dict[str, Any]]) -> dict[str, str]:
@@ -190,7 +189,7 @@ def result_table(section: Section) -> FoldingTable:
         "not dominated: the costs for which no other setting has both a lower error and a lower cost.",
         f"Costs are compared under {main_conditions(section)}"
         + (", times as in the table Timed in turn." if any(compared_in_turn(section, cost) for cost in TIMES) else "."),
-        *((_BUSY_NOTE,) if any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings) else ()),
+        *((BUSY_NOTE,) if any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings) else ()),
     )
     return FoldingTable("Results", headings, cells + baselines, notes, folded=folded)
 

@@ -223,7 +223,9 @@ def _identity(result: dict[str, Any]) -> dict[str, Any]:
     values = flatten(result["config"]).items()
     settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
     sha256 = look_up(result, "data.sha256")
-    of = json.dumps([settings, result.get("device"), result.get("precision"), sha256], sort_keys=True)
+    place = ("data.path", "data.url", "data.file_name") if sha256 else ()  # the hash tells whether files are the same
+    scored = {key: value for key, value in settings.items() if key not in place}
+    of = json.dumps([scored, result.get("device"), result.get("precision"), sha256], sort_keys=True)
     return {"of": of, "settings": settings, "forecasts": data_key(result), "sha256": sha256}
 
 

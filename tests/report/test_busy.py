@@ -61,6 +61,15 @@ def test_times_of_a_quiet_machine_are_compared(tmp_path: Path) -> None:
     assert turns_table(section) is None
 
 
+def test_a_mechanism_whose_time_was_disturbed_is_not_called_slower(tmp_path: Path) -> None:
+    for load, words in ((None, "no mechanism"), (DISTURBED, "no timed mechanism")):
+        root = tmp_path / words
+        write_run(root / "full", result_of("full", train=100))
+        write_run(root / "probsparse", result_of("probsparse", train=101))
+        write_run(root / "linear", result_of("linear", train=102, load=load))
+        assert f"{words} trains clearly faster than `full`" in text_of(section_of(root))
+
+
 @pytest.mark.parametrize("name", ["full", "linear"])
 def test_times_of_a_busy_machine_are_not_compared(tmp_path: Path, name: str) -> None:
     section = write_study(tmp_path, **{name: DISTURBED})

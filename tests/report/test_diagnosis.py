@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from forecast.common.timing import Load
 from forecast.report.content import make_content
 from forecast.report.diagnosis import diagnose, diagnosis_table, sentences
 from forecast.report.html import page, rows, text
@@ -22,13 +23,17 @@ CONFIG = compose("experiment=diagnostic", "data.types=4", "training.precision=32
 def result_of(
     kind: str, mechanism: str, share: float, *, seed: int = 1, types: int = 4, rate: float = 0.001,
     validation: float | None = None, speed: float = 100.0, look_back: int = 256, data_seed: int = 0, steps: int = 1200,
-    events: int | None = None,
+    events: int | None = None, load: Load | None = None, device: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return a result with this share of skill; of a control, this error above the best possible one."""
     control = kind in ("linear", "level")
     best, simple = 0.1, 1.1
     mse = best * (1 + share) if control else simple - share * (simple - best)
-    result = made.result_of(mechanism, look_back, seed, train=speed, memory=200.0 + speed)
+    result = made.result_of(
+        mechanism, look_back, seed, train=speed, memory=200.0 + speed, steps=steps,
+        load=None if load is None else {"train": load},
+    )  # fmt: skip
+    result["device"] = device or result["device"]
     config = {**CONFIG, "attention": {"name": mechanism}, "cross_attention": {"name": mechanism}, "seed": seed}
     config["data"] = {**CONFIG["data"], "kind": kind, "types": None if control else types}
     config["data"]["window_look_back"] = look_back
@@ -77,7 +82,7 @@ def test_a_rate_with_fewer_seeds_is_not_chosen(tmp_path: Path) -> None:
     results.append(result_of("recall", "full", 0.6, rate=0.003, validation=0.1))
     diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
     (cell,) = diagnosis.cells.values()
-    assert (cell.rate, len(cell.runs)) == (0.001, 3)
+    assert (cell.rate, cell.rates, len(cell.runs)) == (0.001, (0.001,), 3)
 
 
 def test_the_interval_is_that_of_students_t_over_the_seeds(tmp_path: Path) -> None:
@@ -133,6 +138,51 @@ def test_a_curve_on_which_no_mechanism_loses_half_says_so(tmp_path: Path) -> Non
     results = [result_of("recall", name, share, types=n) for (name, n), share in shares.items()]
     *_, curve = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
     assert curve.endswith("the share of the achievable skill stays at 0.5 or above with `full` and `linear`.")
+
+
+def test_one_horizon_of_several_lengths_has_no_curve_against_its_single_event(tmp_path: Path) -> None:
+    results = [result_of("recall", "full", 0.9) for _ in range(2)]
+    for result, horizon in zip(results, (8, 16), strict=True):
+        result["config"]["horizon"] = result["config"]["data"]["window_horizon"] = horizon
+    assert not list(diagnose(read_runs([write(tmp_path, results)]).runs).curves())
+
+
+def test_overlapping_intervals_leave_the_choice_open(tmp_path: Path) -> None:
+    shares = {"full": (0.97, 0.98, 0.99), "linear": (0.98, 0.98, 0.5), "mean": (0.04, 0.03, 0.05)}
+    results = [
+        result_of("recall", name, share, seed=seed) for name, own in shares.items() for seed, share in enumerate(own, 1)
+    ]
+    choice, doubt = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
+    assert "take `full`: " in choice
+    assert doubt == "`recall`, 4 types: more seeds may show that `linear` is as good."
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({"device": "Another processor, 8 threads"}, "the training times are those of different machines or batches"),
+        ({"load": made.BUSY}, "other processes disturbed the training times"),
+    ],
+)
+def test_times_that_cannot_be_compared_do_not_choose(tmp_path: Path, second: dict[str, Any], why: str) -> None:
+    results = [
+        result_of("recall", "full", 0.99, speed=50),
+        result_of("recall", "linear", 0.98, speed=200, **second),
+        result_of("recall", "mean", 0.01),
+    ]
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    (choice,) = sentences(diagnosis)
+    assert choice.endswith(f"; take `full` ({why}).")
+    assert any("!" in row[-2] for row in diagnosis_table(diagnosis).cells) == ("load" in second)
+
+
+def test_the_same_seed_on_two_devices_makes_two_arms(tmp_path: Path) -> None:
+    results = [result_of("recall", "full", 0.5), result_of("recall", "full", 0.9, device="A GPU")]
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    assert sorted((cell.arm, round(cell.mean, 6)) for cell in diagnosis.cells.values()) == [
+        ("full, A GPU", 0.9),
+        ("full, A processor, 2 threads", 0.5),
+    ]
 
 
 def test_a_task_that_nobody_solves_recommends_nothing(tmp_path: Path) -> None:
@@ -200,6 +250,7 @@ def test_a_longer_training_of_another_look_back_keeps_the_names_of_the_arms(tmp_
     assert (diagnosis.reference, diagnosis.control) == ("full", "mean")
     ((size, tasks),) = diagnosis.curves()
     assert (size, [task.look_back for task in tasks]) == ("look_back", [256, 512])
+    assert "256 and 512 steps of look-back (trainings of 400 to 1,200 steps): " in sentences(diagnosis)[-1]
 
 
 def test_series_of_other_seeds_have_other_names_and_curves(tmp_path: Path) -> None:

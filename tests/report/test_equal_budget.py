@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from forecast.common.tables import Table
 from forecast.report.equal_budget import budget_table
 from forecast.report.phrases import MINUS
 from forecast.report.sections import sections_of
@@ -17,18 +18,32 @@ def curve(*points: tuple[int, float, float]) -> list[dict[str, Any]]:
     return [{"step": step, "seconds": seconds, "mse": mse} for step, seconds, mse in points]
 
 
+Curves = Mapping[tuple[str, int, int], list[dict[str, Any]] | None]
+
+
 def write(
-    root: Path, curves: Mapping[tuple[str, int, int], list[dict[str, Any]] | None], device: str | None = None
+    root: Path,
+    curves: Curves,
+    *,
+    device: str | None = None,
+    busy: str | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a run for each curve; those of `mean` are from another device, if given."""
+    """Write a run for each curve; `mean` is from another `device`, and the machine was busy at the mechanism `busy`."""
     for (mechanism, look_back, seed), points in curves.items():
-        result = made.result_of(mechanism, look_back, seed)
+        load = {"train": made.BUSY if mechanism == busy else made.QUIET}
+        result = made.result_of(mechanism, look_back, seed, load=load, config=config)
         if device is not None and mechanism == "mean":
             result["device"] = device
         if points is not None:
             result["validations"] = points
         made.write_run(root / f"{mechanism}-{look_back}-{seed}", result)
     return root
+
+
+def table_of(root: Path) -> Table | None:
+    (section,) = sections_of(read_runs([root]).runs)
+    return budget_table(section)
 
 
 CURVES = {
@@ -40,8 +55,7 @@ CURVES = {
 
 
 def test_errors_are_read_at_the_budgets_of_the_shortest_and_the_longest(tmp_path: Path) -> None:
-    (section,) = sections_of(read_runs([write(tmp_path, CURVES)]).runs)
-    table = budget_table(section)
+    table = table_of(write(tmp_path, CURVES))
     assert table is not None
     mean = ["mean", "0.2500 ± 0.0707"]  # of 0.3 and 0.2, which the runs keep after their end
     assert table.cells == [
@@ -56,15 +70,68 @@ def test_errors_are_read_at_the_budgets_of_the_shortest_and_the_longest(tmp_path
     ]
 
 
+UNEQUAL = {
+    ("full", 96, 1): curve((100, 60, 0.5), (200, 120, 0.4)),
+    ("full", 96, 2): curve((100, 60, 0.6), (200, 120, 0.5), (600, 360, 0.1)),
+    ("mean", 96, 1): curve((100, 30, 0.9), (300, 90, 0.3)),
+    ("mean", 96, 2): curve((100, 30, 0.9), (300, 90, 0.3)),
+}
+
+
+def test_the_budgets_are_those_of_single_runs_whose_seeds_end_at_different_steps(tmp_path: Path) -> None:
+    table = table_of(write(tmp_path, UNEQUAL))
+    assert table is not None
+    assert [(row[1], row[3][:6]) for row in table.cells if row[2] == "full"] == [
+        ("200 steps", "0.4500"),
+        ("600 steps", "0.2500"),  # of 0.4 and 0.1, which a mean budget of 400 steps would leave out
+        ("1.5 min", "0.5500"),
+        ("6 min", "0.2500"),
+    ]
+
+
 def test_minutes_of_different_machines_are_not_compared(tmp_path: Path) -> None:
-    (section,) = sections_of(read_runs([write(tmp_path, CURVES, "Another processor, 8 threads")]).runs)
-    table = budget_table(section)
+    table = table_of(write(tmp_path, CURVES, device="Another processor, 8 threads"))
     assert table is not None
     assert {row[1] for row in table.cells} == {"250 steps", "300 steps"}
+
+
+def test_minutes_that_other_processes_disturbed_are_not_compared(tmp_path: Path) -> None:
+    table = table_of(write(tmp_path, CURVES, busy="full"))
+    assert table is not None
+    assert {row[1] for row in table.cells} == {"250 steps", "300 steps"}
+
+
+def test_times_in_turn_replace_the_minutes_of_the_runs(tmp_path: Path) -> None:
+    write(tmp_path, CURVES, busy="full")
+    batch = made.CONFIG["training"]["batch_size"]
+    times = {("full", 96): [600.0 / batch] * 5, ("mean", 96): [200.0 / batch] * 5}  # seconds for 1,000 windows
+    made.write_turns(tmp_path, times)
+    table = table_of(tmp_path)
+    assert table is not None
+    minutes = [row[1:4] for row in table.cells if row[1].endswith(("min", " s"))]
+    assert minutes == [  # 300 steps of 0.6 s, and 250 of 0.2 s, in which `full` makes 83
+        ["50 s", "full", "-"],
+        ["50 s", "mean", "0.2500 ± 0.0707"],
+        ["3 min", "full", "0.1500 ± 0.0707"],
+        ["3 min", "mean", "0.2500 ± 0.0707"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "falls"),
+    [
+        ({}, True),
+        ({"scheduler": {"_target_": "forecast.training.schedule.cosine", "final_factor": 0.0}}, True),
+        ({"scheduler": {"_target_": "forecast.training.schedule.cosine", "final_factor": 1.0}}, False),
+    ],
+)
+def test_a_note_tells_that_the_rate_was_still_high(tmp_path: Path, config: dict[str, Any], falls: bool) -> None:
+    table = table_of(write(tmp_path, CURVES, config=config))
+    assert table is not None
+    assert any("planned for that budget" in note for note in table.notes) == falls
 
 
 @pytest.mark.parametrize("lacking", [None, []])
 def test_runs_without_a_curve_are_left_out(tmp_path: Path, lacking: list[Any] | None) -> None:
     curves = {("full", 96, 1): curve((100, 60, 0.5)), ("mean", 96, 1): lacking}
-    (section,) = sections_of(read_runs([write(tmp_path, curves)]).runs)
-    assert budget_table(section) is None
+    assert table_of(write(tmp_path, curves)) is None

@@ -77,6 +77,13 @@ def test_runs_of_different_seeds_are_one_setting_with_mean_and_standard_deviatio
     assert setting.deviation("test.scaled.mse") == pytest.approx(0.03)
 
 
+def test_one_file_at_two_paths_makes_one_setting(tmp_path: Path) -> None:
+    for seed, path in enumerate(("ETTh1.csv", "/elsewhere/ETTh1.csv"), 1):
+        write_run(tmp_path / str(seed), result_of("full", 96, seed, config={"data.path": path}))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    assert [setting.seeds for setting in section.settings] == [[1, 2]]
+
+
 def test_the_nearest_setting_has_equal_conditions_if_there_is_one(tmp_path: Path) -> None:
     for place, (name, threads) in enumerate((("full", 1), ("full", 2), ("linear", 2))):
         write_run(tmp_path / str(place), {**result_of(name), "device": f"A processor, {threads} threads"})

@@ -21,7 +21,7 @@ from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.ridge import Ridge
 from forecast.runs.integrity import check_stored
 from forecast.runs.read import read_jobs
-from forecast.runs.results import device_name
+from forecast.runs.results import commit, device_name
 from forecast.runs.resume import read_config
 from forecast.runs.run import CONFIG, RESULT
 from forecast.runs.settings import Settings
@@ -67,7 +67,7 @@ def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None
     if len(results) < 2:
         return
     device = str(look_up(next(iter(results.values()))[1], "device"))
-    facts = {"device": device, "torch": torch.__version__, "seconds": seconds}
+    facts = {"device": device, "torch": torch.__version__, "commit": commit(), "seconds": seconds}
     if not _is_here(device):
         print(f"not timed in turn: the jobs ran on another device: {device}", file=sys.stderr, flush=True)
         return

@@ -67,6 +67,14 @@ def test_settings_are_timed_again_only_if_one_was_added(sweep: Path, timer: Time
     assert len(timer(sweep, seconds=8.0)) == 3
 
 
+def test_settings_are_timed_again_if_the_program_changed(
+    sweep: Path, timer: Timer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for commit, times in (("one", 1), ("one", 1), ("other", 2)):
+        monkeypatch.setattr(turns, "commit", lambda name=commit: name)
+        assert len(timer(sweep)) == times
+
+
 def test_a_disturbed_timing_is_repeated(sweep: Path, timer: Timer) -> None:
     disturbed = ANSWER.replace("setting(number)", "setting(number, 1)")
     assert len(timer(sweep, disturbed)) == 1
