@@ -62,7 +62,7 @@ def _notes(section: Section) -> list[str]:
 
 def _rate_falls(run: FinishedRun) -> bool:
     """Return whether the learning rate falls in the course of a run, as far as the schedule's options tell."""
-    return look_up(run.config, "scheduler.final_factor") != 1
+    return bool(look_up(run.config, "scheduler.final_factor") != 1)
 
 
 def _rows(section: Section, look_back: int) -> Iterator[list[str]]:
