@@ -69,9 +69,10 @@ def _run(options: argparse.Namespace) -> None:
         if not options.again and (of_task["recipe"] == options.recipe).any():
             print(f"{name}: already scored with {options.recipe}")
             continue
-        entry = Entry(TASKS[name], data, options.recipe, options.folder / f"{name}_{options.recipe}")
+        again = f"_{len(of_task) + 1}" if options.again else ""
+        entry = Entry(TASKS[name], data, options.recipe, options.folder / f"{name}_{options.recipe}{again}")
         row = row_of(entry, len(of_task))
-        add_row(options.record, rows, row)
+        add_row(options.record, row)
         print(f"{name}: SQL {row['SQL']:.3f}, place {place_of(row['SQL'], name)}", flush=True)
     print(summary(read_rows(options.record, *KEY)))
 

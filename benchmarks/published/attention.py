@@ -13,14 +13,14 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.published.choices import PARTS, score
+from benchmarks.published.choices import PARTS, run_of, score
 from benchmarks.published.contest import lengths
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
 from forecast.common.tables import table, write_between
 from forecast.evaluation.significance import mean_interval
-from forecast.runs.run import ERRORS, RESULT
+from forecast.runs.run import ERRORS
 
 RECORD = Path("benchmarks/records/published/attention.csv")
 FOLDER = Path("outputs/attention")
@@ -76,7 +76,7 @@ def _run(options: argparse.Namespace) -> None:
                 print(f"{name}: the record has {arm}")
                 continue
             row = row_of(TASKS[name], data, arm, options.folder)
-            add_row(options.record, rows, row)
+            add_row(options.record, row)
             print(f"{name}, {arm}: SQL {row['SQL']:.4f}", flush=True)
     print(summary(read_rows(options.record, "task", "arm")))
 
@@ -91,9 +91,9 @@ def words_of(task: Task, data: Path, arm: str) -> list[str]:
 
 def row_of(task: Task, data: Path, arm: str, folder: Path) -> dict[str, Any]:
     """Train an arm and return its row: the scores, and how much higher its MAE is than that of `full`, in per cent."""
-    row = score(task, data, arm.replace(" ", "-"), words_of(task, data, arm), folder)
+    row = score(task, data, _name(arm), words_of(task, data, arm), folder)
     del row["name"]
-    own, full = (errors_of(task.name, each, folder) for each in (arm, FULL))
+    own, full = (errors_of(task, data, each, folder) for each in (arm, FULL))
     overlap = math.ceil(task.horizon / PARTS[task.name].stride)
     interval = mean_interval((own - full).to_numpy(), overlap, level=LEVEL) if arm != FULL else None
     share = 100 / float(full.mean())
@@ -101,9 +101,13 @@ def row_of(task: Task, data: Path, arm: str, folder: Path) -> dict[str, Any]:
     return {"task": row.pop("task"), "arm": arm, "windows": len(own), **more, **row}
 
 
-def errors_of(task: str, arm: str, folder: Path) -> "pd.Series[float]":
-    """Return the MAE of each scored window of a finished run."""
-    run = next(folder.glob(f"{task}_{arm.replace(' ', '-')}/runs/*/*/{RESULT}")).parent
+def _name(arm: str) -> str:
+    return arm.replace(" ", "-")
+
+
+def errors_of(task: Task, data: Path, arm: str, folder: Path) -> "pd.Series[float]":
+    """Return the MAE of each scored window of an arm; train it, unless that was done."""
+    _, run = run_of(task, data, _name(arm), words_of(task, data, arm), folder)
     errors = pd.read_parquet(run / ERRORS)
     return errors[errors["part"] == "test"].set_index("origin")["mae"].sort_index()
 

@@ -15,14 +15,13 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.published.contest import run_timed
+from benchmarks.published.contest import folder_of, run_timed
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json
 from forecast.common.tables import table, write_between
-from forecast.runs.results import commit
 from forecast.runs.run import RESULT
 
 RECORD = Path("benchmarks/records/published/choices.csv")
@@ -101,7 +100,7 @@ def _run(options: argparse.Namespace) -> None:
             print(f"{name}: the record has {options.name}")
             continue
         row = score(TASKS[name], folder, options.name, shlex.split(options.words), options.folder)
-        add_row(options.record, rows, row)
+        add_row(options.record, row)
         print(f"{name}: SQL {row['SQL']:.3f}, seasonal naive {row['naive_SQL']:.3f}", flush=True)
     print(summary(read_rows(options.record, "task", "name")))
 
@@ -123,24 +122,37 @@ def score(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Path
     InputError
         If the training fails.
     """
-    frame = task.table(data).iloc[: PARTS[task.name].rows]
-    place = folder / f"{task.name}_{name}"
-    place.mkdir(parents=True, exist_ok=True)
-    path = place / "past.csv"
-    frame.to_csv(path, index_label="date")
-    words = words_of(task, frame, path, chosen)
-    command = [*words, f"output_dir={place / 'runs'}", "resume=auto", "training.progress=false"]
-    run_timed(["-m", "forecast.training", *command])
-    result = read_json(next(place.glob(f"runs/*/*/{RESULT}")))
+    words, run = run_of(task, data, name, chosen, folder)
+    result = read_json(run / RESULT)
     numbers = {column: look_up(result, key) for column, key in SCORES.items()}
     return {
         "task": task.name,
         "name": name,
         **{column: round(value, 5) if isinstance(value, float) else value for column, value in numbers.items()},
         "command": shlex.join(["python", "train.py", *words]),
-        "commit": commit(),
+        "commit": result["commit"],
         "machine": result["device"],
     }
+
+
+def run_of(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Path) -> tuple[list[str], Path]:
+    """Train with the public command, unless that was done, and return its words and the folder of the run.
+
+    Raises
+    ------
+    InputError
+        If the training fails.
+    """
+    frame = task.table(data).iloc[: PARTS[task.name].rows]
+    place = folder / f"{task.name}_{name}"
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / "past.csv"
+    frame.to_csv(path, index_label="date")
+    words = words_of(task, frame, path, chosen)
+    runs = folder_of(place / "runs", words)
+    if not any(runs.glob(f"*/*/{RESULT}")):
+        run_timed(["-m", "forecast.training", *words, f"output_dir={runs}", "resume=auto", "training.progress=false"])
+    return words, next(runs.glob(f"*/*/{RESULT}")).parent
 
 
 def summary(rows: pd.DataFrame) -> str:

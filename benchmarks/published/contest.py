@@ -1,5 +1,6 @@
 """One task from its data to its row: train and forecast with the public commands, and have `fev` score the windows."""
 
+import hashlib
 import math
 import shlex
 import subprocess
@@ -24,7 +25,6 @@ from forecast.common.tables import Row
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
-from forecast.runs.results import commit
 from forecast.runs.run import RESULT
 
 
@@ -148,8 +148,16 @@ class Entry:
 
     @property
     def minutes(self) -> dict[str, float]:
-        """Minutes of each finished training and forecast by name; interrupted ones are not counted."""
-        return read_json(self.folder / MINUTES) or {}
+        """Minutes of each finished forecast by name; interrupted ones are not counted."""
+        return read_json(self.forecasts / MINUTES) or {}
+
+    @property
+    def forecasts(self) -> Path:
+        """The folder of the forecasts of these members."""
+        ends = dict.fromkeys(self.trainings.values())
+        return folder_of(
+            self.folder / "forecasts", [str(self._runs(end, seed)) for end in ends for seed in self.members]
+        )
 
     def train(self) -> None:
         """Train on the rows before each end, unless that was done.
@@ -174,27 +182,34 @@ class Entry:
             if any(folder.glob(f"*/*/{RESULT}")):
                 continue
             words = [*self.words(end, seed), f"output_dir={folder}", "resume=auto", "training.progress=false"]
-            minutes = run_timed(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
-            write_json(folder / MINUTES, {"lane": lane, "minutes": minutes})
+            before = (read_json(folder / MINUTES) or {"minutes": 0.0})["minutes"]
+            started = time.monotonic()
+            try:
+                run_timed(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
+            finally:  # an interrupted training counts too
+                folder.mkdir(parents=True, exist_ok=True)
+                write_json(folder / MINUTES, {"lane": lane, "minutes": before + (time.monotonic() - started) / 60})
 
     @property
     def training_minutes(self) -> float:
         """Minutes of the lane that took longest, the time of all trainings on two cores."""
-        taken = [read_json(path) for path in self.folder.glob(f"runs/*/{MINUTES}")]
+        folders = [self._runs(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
+        taken = [read_json(folder / MINUTES) for folder in folders]
         return max(sum(float(one["minutes"]) for one in taken if one["lane"] == lane) for lane in range(LANES))
 
     def forecast(self) -> list[Floats]:
         """Return the quantiles (h, C, 9) of each window; make the forecasts that are not there yet."""
-        quantiles, loaded = [], dict[int, Forecaster | Ensemble]()
+        quantiles, loaded, place = [], dict[int, Forecaster | Ensemble](), self.forecasts
+        place.mkdir(parents=True, exist_ok=True)
         for number, (cutoff, end) in enumerate(self.trainings.items()):
-            output = self.folder / f"window_{number}.csv"
+            output = place / f"window_{number}.csv"
             if not output.is_file():
                 started = time.monotonic()
                 if end not in loaded:
                     loaded = {end: load(*self.runs(end))}
                 self._forecast_window(loaded[end], cutoff, output)
                 minutes = (time.monotonic() - started) / 60
-                write_json(self.folder / MINUTES, self.minutes | {output.stem: minutes})
+                write_json(place / MINUTES, self.minutes | {output.stem: minutes})
             quantiles.append(quantiles_of(pd.read_csv(output), self.task.targets(self.table)))
         return quantiles
 
@@ -211,11 +226,16 @@ class Entry:
         return self.folder / f"past_{end}.csv"
 
     def _runs(self, end: int, seed: int) -> Path:
-        return self.folder / "runs" / f"{end}_{seed}"
+        return folder_of(self.folder / "runs" / f"{end}_{seed}", self.words(end, seed))
 
 
 def _write(path: Path, rows: pd.DataFrame) -> None:
     rows.to_csv(path, index_label="date")
+
+
+def folder_of(place: Path, words: Sequence[str]) -> Path:
+    """Return the folder below `place` for these words, so that a run with other words never takes its place."""
+    return place / hashlib.sha256(shlex.join(words).encode()).hexdigest()[:12]
 
 
 def run_timed(words: Sequence[str], threads: int | None = None) -> float:
@@ -256,7 +276,7 @@ def row_of(entry: Entry, scored_before: int) -> Row:
         "peak_mib": max(look_up(result, "speed.peak_memory_mib") for result in results),
         "times_scored": scored_before + 1,
         "command": shlex.join(["python", "train.py", *entry.words(ends[0], 1)]),
-        "commit": commit(),
+        "commit": ", ".join(sorted({str(result["commit"]) for result in results})),
         "machine": ", ".join(sorted({str(result["device"]) for result in results})),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -14,9 +14,9 @@ def read_rows(record: Path, *columns: str) -> pd.DataFrame:
     return pd.read_csv(record) if record.is_file() else pd.DataFrame(columns=list(columns))
 
 
-def add_row(record: Path, rows: pd.DataFrame, row: Row) -> None:
-    """Write the record with one more row."""
+def add_row(record: Path, row: Row) -> None:
+    """Write the record with one more row; rows that another command added in the meantime stay."""
     record.parent.mkdir(parents=True, exist_ok=True)
-    new = pd.DataFrame([row])
+    rows, new = read_rows(record), pd.DataFrame([row])
     with replacing(record) as file:
         write_frame(file, new if rows.empty else pd.concat([rows, new], ignore_index=True), index=False)

@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> None:
             print(f"{name}: the record has it")
             continue
         row = row_of(name, options.python, options.folder / name, options.minutes)
-        add_row(options.record, rows, row)
+        add_row(options.record, row)
         print(f"{name}: done", flush=True)
     print(summary(read_rows(options.record)))
 

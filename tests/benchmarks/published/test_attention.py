@@ -50,7 +50,7 @@ def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypat
     full, path = read_rows(record).to_dict("records")
     assert (full["arm"], path["arm"], full["windows"]) == (FULL, PATH, path["windows"])
     assert pd.isna(full["more_mean"])
-    own, other = (attention.errors_of("small", arm, tmp_path / "runs") for arm in (PATH, FULL))
+    own, other = (attention.errors_of(TASKS["small"], tmp_path, arm, tmp_path / "runs") for arm in (PATH, FULL))
     assert path["more_mean"] == pytest.approx(100 * (own.mean() / other.mean() - 1), abs=2e-3)
     assert path["more_low"] <= path["more_mean"] <= path["more_high"]
     assert path["share"] == pytest.approx(0, abs=1e-9)  # the linear path alone

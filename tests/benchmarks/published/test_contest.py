@@ -11,6 +11,7 @@ import pytest
 import forecast
 from benchmarks.published import contest
 from benchmarks.published.contest import Entry, Recipe, lengths, quantiles_of
+from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task
 from forecast.training.train import train
 from tests.conftest import LIGHTNING
@@ -67,13 +68,46 @@ def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(
     assert (entry.minutes, entry.training_minutes) == minutes
 
     def changed(column: str, value: float) -> np.ndarray:
-        (tmp_path / "window_1.csv").unlink()
+        (entry.forecasts / "window_1.csv").unlink()
         other = rows.copy()
         other.loc[rows.index[-24:], column] = value
         return Entry(TASK, other, "quick", tmp_path).forecast()[1]
 
     np.testing.assert_array_equal(changed("second", 1e9), second)  # the future is not in the input
     assert (changed("known", 5.0) != second).any()  # what is known ahead is
+
+
+def test_a_changed_recipe_takes_no_older_run_or_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry, end = Entry(TASK, table(), "quick", Path()), 500
+    before = entry._runs(end, 1), entry.forecasts
+    assert (entry._runs(end, 1), entry.forecasts) == before
+    assert entry._runs(end, 2) != before[0]
+    recipe = contest.RECIPES["quick"]
+    monkeypatch.setitem(contest.RECIPES, "quick", replace(recipe, words=(*recipe.words, "loss=huber")))
+    assert all(one != other for one, other in zip((entry._runs(end, 1), entry.forecasts), before, strict=True))
+
+
+def test_the_minutes_of_an_interrupted_training_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contest, "LANES", 1)
+    monkeypatch.setitem(contest.RECIPES, "quick", replace(contest.RECIPES["quick"], seeds=1))
+
+    def interrupted(words: Sequence[str], threads: int | None = None) -> float:
+        time.sleep(0.06)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(contest, "run_timed", interrupted)
+    for times in (1, 2):
+        entry = Entry(TASK, table(), "quick", tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            entry.train()
+        assert entry.training_minutes >= times * 0.001
+
+
+def test_rows_of_two_commands_stay(tmp_path: Path) -> None:
+    record = tmp_path / "record.csv"
+    for number in range(2):  # each command had read the record before the other wrote it
+        add_row(record, {"task": number})
+    assert list(read_rows(record)["task"]) == [0, 1]
 
 
 def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
