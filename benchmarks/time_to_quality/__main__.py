@@ -70,8 +70,16 @@ def summary(rows: pd.DataFrame) -> str:
         reached = row["minutes_to_their_mae"]
         until = "not reached" if pd.isna(reached) else f"{reached:.1f}"
         errors = [f"{row[key]:.4f}" for key in ("their_mae", "our_mae")]
-        cells.append([row["contest"], f"{row['their_minutes']:.1f}", until, f"{row['our_minutes']:.1f}", *errors])
-    headings = ("contest", "minutes of the peer", "ours until its MAE", "our minutes in all", "MAE of the peer")
+        theirs = [f"{row['their_minutes']:.1f}", f"{row['their_steps']:,}"]
+        cells.append([row["contest"], *theirs, until, f"{row['our_minutes']:.1f}", *errors])
+    headings = (
+        "contest",
+        "minutes of the peer",
+        "its steps",
+        "ours until its MAE",
+        "our minutes in all",
+        "MAE of the peer",
+    )
     return table((*headings, "our MAE"), cells)
 
 

@@ -43,6 +43,11 @@ def test_the_first_validation_that_is_as_good_counts() -> None:
     assert minutes_until(curve, "mse", 0.05) is None
 
 
+def test_only_the_batch_of_the_informer_differs_from_the_defaults_of_the_peer() -> None:
+    changed = {name: dict(contest.settings) for name, contest in CONTESTS.items() if contest.settings}
+    assert changed == dict.fromkeys(("ettm1-informer", "epf_np-informer"), {"windows_batch_size": 32})
+
+
 @pytest.mark.exhaustive
 def test_a_contest_becomes_a_row_and_is_not_held_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -73,6 +78,7 @@ def test_a_contest_becomes_a_row_and_is_not_held_twice(
 ROW = {
     "contest": "small",
     "their_minutes": 9.04,
+    "their_steps": 5000,
     "minutes_to_their_mae": 1.26,
     "our_minutes": 3.0,
     "their_mae": 0.5,
@@ -88,8 +94,8 @@ def test_the_table_is_written_between_its_marks(tmp_path: Path) -> None:
     lines = page.read_text().splitlines()
     assert lines[2] == BEGIN
     assert lines[5:7] == [
-        "| small | 9.0 | 1.3 | 3.0 | 0.5000 | 0.4000 |",
-        "| other | 9.0 | not reached | 3.0 | 0.5000 | 0.4000 |",
+        "| small | 9.0 | 5,000 | 1.3 | 3.0 | 0.5000 | 0.4000 |",
+        "| other | 9.0 | 5,000 | not reached | 3.0 | 0.5000 | 0.4000 |",
     ]
     assert lines[7:] == [END, "", "After."]
 
