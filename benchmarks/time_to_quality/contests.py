@@ -8,7 +8,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -52,12 +51,12 @@ PAPER = {"windows_batch_size": 32}
 and makes 85 of its 5,000 steps in half an hour."""
 
 
-def _ettm1(model: str, context_length: int, settings: Mapping[str, Any] = MappingProxyType({})) -> Contest:
+def _ettm1(model: str, context_length: int, **settings: Any) -> Contest:
     words = ("data=ettm1", "horizon=96")
     return Contest("ETTm1.csv.gz", "15min", 96, 34_560, 11_520, model, context_length, words, settings=settings)
 
 
-def _prices(model: str, settings: Mapping[str, Any] = MappingProxyType({})) -> Contest:
+def _prices(model: str, **settings: Any) -> Contest:
     words = ("data=epf_np", "experiment=known_ahead", "horizon=24", "context_length=168")
     known = ("Grid load forecast", "Wind power forecast")
     return Contest("EPF_NP.csv", "h", 24, 47_568, 4_368, model, 168, words, ("OT",), known, settings)
@@ -65,9 +64,9 @@ def _prices(model: str, settings: Mapping[str, Any] = MappingProxyType({})) -> C
 
 CONTESTS: Mapping[str, Contest] = {
     "ettm1-patchtst": _ettm1("PatchTST", 512),
-    "ettm1-informer": _ettm1("Informer", 96, PAPER),
+    "ettm1-informer": _ettm1("Informer", 96, **PAPER),
     "epf_np-nhits": _prices("NHITS"),
-    "epf_np-informer": _prices("Informer", PAPER),
+    "epf_np-informer": _prices("Informer", **PAPER),
     "epf_np-informer-default": _prices("Informer"),
 }
 """The contests by name: a data set and a class of the peer, of which one has another batch than the paper's."""
