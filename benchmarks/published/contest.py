@@ -186,7 +186,7 @@ class Entry:
             started = time.monotonic()
             try:
                 run_timed(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
-            finally:  # an interrupted training counts too
+            finally:  # a training that Ctrl-C or an error ended counts too
                 folder.mkdir(parents=True, exist_ok=True)
                 write_json(folder / MINUTES, {"lane": lane, "minutes": before + (time.monotonic() - started) / 60})
 
@@ -195,6 +195,11 @@ class Entry:
         """Minutes of the lane that took longest, the time of all trainings on two cores."""
         folders = [self._runs(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
         taken = [read_json(folder / MINUTES) for folder in folders]
+        if None in taken:
+            folder = folders[taken.index(None)]
+            raise InputError(
+                f"{folder}: its minutes are unknown, since the command was killed: delete it to train again"
+            )
         return max(sum(float(one["minutes"]) for one in taken if one["lane"] == lane) for lane in range(LANES))
 
     def forecast(self) -> list[Floats]:

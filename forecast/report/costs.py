@@ -226,8 +226,9 @@ TIMES = (TRAINING, INFERENCE)
 """The costs that other processes can change."""
 
 MARK = "!"
-BUSY_NOTE = f"{MARK}: other processes disturbed the timing; such a time is not compared."
 """Mark of a time that other processes disturbed."""
+
+BUSY_NOTE = f"{MARK}: other processes disturbed the timing; such a time is not compared."
 
 FASTER, SLOWER, NOT_CLEAR, BUSY, NOT_TIMED = "faster", "slower", "not clearly", "busy machine", "not timed"
 IN_TURN, ALONE = "in turn", "alone"

@@ -264,15 +264,17 @@ def diagnose(runs: Sequence[FinishedRun]) -> Diagnosis:
     by_task: dict[Task, list[FinishedRun]] = {}
     for run in runs:
         by_task.setdefault(Task.of(run), []).append(run)
-    cells: dict[tuple[Task, str], Cell] = {}
-    for task, own in by_task.items():
-        labels = arm_labels([_without_rate(run.config) for run in own])
-        facts = facts_apart(labels, [{key: str(run.result[key]) for key in CONDITIONS} for run in own], differing)
-        groups: dict[str, list[FinishedRun]] = {}
-        for run, label, words in zip(own, labels, facts, strict=True):
-            groups.setdefault(", ".join([label, *words.values()]), []).append(run)
-        cells |= {(task, arm): _cell(task, arm, group) for arm, group in groups.items()}
-    return Diagnosis(cells)
+    labelled = [
+        (task, label, run)
+        for task, own in by_task.items()
+        for label, run in zip(arm_labels([_without_rate(run.config) for run in own]), own, strict=True)
+    ]
+    conditions = [{key: str(run.result[key]) for key in CONDITIONS} for _, _, run in labelled]
+    facts = facts_apart([label for _, label, _ in labelled], conditions, differing)  # over all tasks, for equal names
+    groups: dict[tuple[Task, str], list[FinishedRun]] = {}
+    for (task, label, run), words in zip(labelled, facts, strict=True):
+        groups.setdefault((task, ", ".join([label, *words.values()])), []).append(run)
+    return Diagnosis({(task, arm): _cell(task, arm, group) for (task, arm), group in groups.items()})
 
 
 def _without_rate(config: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,9 @@ from forecast.runs.read import FinishedRun
 
 HEADINGS = ("look-back", "budget", "mechanism", "validation MSE", "against `full`, %")
 
+NEARLY = 0.95
+"""Budgets whose ratio is larger differ by no more than the noise of a clock, and the larger one stands for both."""
+
 Curve = Sequence[tuple[float, float]]
 """What a run had spent at each validation, in steps or seconds, and its validation MSE."""
 
@@ -46,23 +49,28 @@ def budget_table(section: Section) -> Table | None:
 
 def _notes(section: Section) -> list[str]:
     notes = [
-        "Budgets: the fewest and the most steps and training minutes of a run. Minutes are steps times the time of a "
-        "step as timed in turn, if the sweep timed its settings so. Else they are those of the training loop, without "
-        "its first steps, validations and checkpoints. Minutes that other processes disturbed are left out.",
+        "Budgets: the fewest and the most steps and training minutes of a run; one of them if they are within 5 %.",
+        "Minutes are steps times the time of a step as timed in turn, if the sweep timed its settings so. Else they are "
+        "those of the training loop, without its first steps, validations and checkpoints. Minutes that other processes "
+        "disturbed are left out.",
         "Validation MSE: the least up to that budget, mean ± standard deviation over the seeds; also of weights that "
         "`training.start_confidence` did not accept. A run keeps its least error after its end.",
     ]
-    if any(_rate_falls(run) for setting in section.settings for run in setting.runs):
+    runs = [run for setting in section.settings for run in setting.runs if run.result.get("validations")]
+    if any(map(_rate_falls, runs)):
         notes.append(
-            "The learning rate falls until the end of a run. So a run that was still going on at a budget would have "
+            "The learning rate falls until the end of a run. So a run that was still going on at a budget might have "
             "done better if it had been planned for that budget."
         )
     return notes
 
 
 def _rate_falls(run: FinishedRun) -> bool:
-    """Return whether the learning rate falls in the course of a run, as far as the schedule's options tell."""
-    return bool(look_up(run.config, "scheduler.final_factor") != 1)
+    """Return whether the schedule is one of ours whose rate falls until the end of the run."""
+    name = str(look_up(run.config, "scheduler._target_")).rpartition(".")[2]
+    return name in ("one_cycle", "halving") or (
+        name == "cosine" and float(look_up(run.config, "scheduler.final_factor")) < 1
+    )
 
 
 def _rows(section: Section, look_back: int) -> Iterator[list[str]]:
@@ -103,8 +111,9 @@ def _cells(
     look_back: int, curves: Sequence[Curves], reference: Setting | None, name: Callable[[float], str]
 ) -> Iterator[list[str]]:
     """Yield a row per budget and setting: the mean error with its deviation, and its difference from the reference."""
-    spent = [end for each in curves for end in each.ends]
-    for limit in sorted({min(spent), max(spent)}) if spent else ():
+    spent = [end for each in curves for end in each.ends] or [0.0]
+    least, most = min(spent), max(spent)
+    for limit in [least, most] if least < NEARLY * most else [most]:
         base = next((each.within(limit).mean() for each in curves if each.setting is reference), None)
         for setting, own in ((each.setting, each.within(limit)) for each in curves):
             error = with_deviation(float(own.mean()), float(own.std(ddof=1)) if len(own) > 1 else np.nan)

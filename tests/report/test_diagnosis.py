@@ -178,10 +178,14 @@ def test_times_that_cannot_be_compared_do_not_choose(tmp_path: Path, second: dic
 
 def test_the_same_seed_on_two_devices_makes_two_arms(tmp_path: Path) -> None:
     results = [result_of("recall", "full", 0.5), result_of("recall", "full", 0.9, device="A GPU")]
+    results.append(result_of("recall", "full", 0.7, types=8))  # has the name of its device, as at 4 types
     diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    ((_, tasks),) = diagnosis.curves()
+    assert {diagnosis.at(task, "full, A processor, 2 threads") is None for task in tasks} == {False}
     assert sorted((cell.arm, round(cell.mean, 6)) for cell in diagnosis.cells.values()) == [
         ("full, A GPU", 0.9),
         ("full, A processor, 2 threads", 0.5),
+        ("full, A processor, 2 threads", 0.7),
     ]
 
 

@@ -123,12 +123,23 @@ def test_times_in_turn_replace_the_minutes_of_the_runs(tmp_path: Path) -> None:
         ({}, True),
         ({"scheduler": {"_target_": "forecast.training.schedule.cosine", "final_factor": 0.0}}, True),
         ({"scheduler": {"_target_": "forecast.training.schedule.cosine", "final_factor": 1.0}}, False),
+        ({"scheduler": {"_target_": "torch.optim.lr_scheduler.ConstantLR"}}, False),
     ],
 )
 def test_a_note_tells_that_the_rate_was_still_high(tmp_path: Path, config: dict[str, Any], falls: bool) -> None:
     table = table_of(write(tmp_path, CURVES, config=config))
     assert table is not None
     assert any("planned for that budget" in note for note in table.notes) == falls
+
+
+def test_minutes_that_differ_by_noise_are_one_budget(tmp_path: Path) -> None:
+    curves = {
+        ("full", 96, 1): curve((100, 60, 0.5), (200, 120, 0.4)),
+        ("mean", 96, 1): curve((100, 60, 0.6), (200, 121, 0.3)),
+    }
+    table = table_of(write(tmp_path, curves))
+    assert table is not None
+    assert [row[1:4] for row in table.cells[2:]] == [["2.02 min", "full", "0.4000"], ["2.02 min", "mean", "0.3000"]]
 
 
 @pytest.mark.parametrize("lacking", [None, []])

@@ -105,9 +105,14 @@ def test_the_minutes_of_an_interrupted_training_count(tmp_path: Path, monkeypatc
 
 def test_rows_of_two_commands_stay(tmp_path: Path) -> None:
     record = tmp_path / "record.csv"
-    for number in range(2):  # each command had read the record before the other wrote it
+    for number in range(2):  # a command has no rows of its own that it could write in place of the other's
         add_row(record, {"task": number})
     assert list(read_rows(record)["task"]) == [0, 1]
+
+
+def test_a_training_without_its_minutes_is_named(tmp_path: Path) -> None:
+    with pytest.raises(contest.InputError, match="its minutes are unknown"):
+        _ = Entry(TASK, table(), "quick", tmp_path).training_minutes
 
 
 def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
