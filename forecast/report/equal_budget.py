@@ -50,9 +50,9 @@ def budget_table(section: Section) -> Table | None:
 def _notes(section: Section) -> list[str]:
     notes = [
         "Budgets: the fewest and the most steps and training minutes of a run; one of them if they are within 5 %.",
-        "Minutes are steps times the time of a step as timed in turn, if the sweep timed its settings so. Else they are "
-        "those of the training loop, without its first steps, validations and checkpoints. Minutes that other processes "
-        "disturbed are left out.",
+        "Minutes are steps times the time of a step as timed in turn, if the sweep timed its settings so. Else they "
+        "are those of the training loop, without its first steps, validations and checkpoints. Minutes that other "
+        "processes disturbed are left out.",
         "Validation MSE: the least up to that budget, mean ± standard deviation over the seeds; also of weights that "
         "`training.start_confidence` did not accept. A run keeps its least error after its end.",
     ]
