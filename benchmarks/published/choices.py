@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.published.contest import folder_of, run_timed
+from benchmarks.published.contest import folder_of, run_command
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
@@ -145,13 +145,13 @@ def run_of(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Pat
     """
     frame = task.table(data).iloc[: PARTS[task.name].rows]
     place = folder / f"{task.name}_{name}"
-    place.mkdir(parents=True, exist_ok=True)
     path = place / "past.csv"
-    frame.to_csv(path, index_label="date")
     words = words_of(task, frame, path, chosen)
     runs = folder_of(place / "runs", words)
     if not any(runs.glob(f"*/*/{RESULT}")):
-        run_timed(["-m", "forecast.training", *words, f"output_dir={runs}", "resume=auto", "training.progress=false"])
+        place.mkdir(parents=True, exist_ok=True)
+        frame.to_csv(path, index_label="date")
+        run_command(["-m", "forecast.training", *words, f"output_dir={runs}", "resume=auto", "training.progress=false"])
     return words, next(runs.glob(f"*/*/{RESULT}")).parent
 
 

@@ -154,10 +154,12 @@ class Entry:
     @property
     def forecasts(self) -> Path:
         """The folder of the forecasts of these members."""
-        ends = dict.fromkeys(self.trainings.values())
-        return folder_of(
-            self.folder / "forecasts", [str(self._runs(end, seed)) for end in ends for seed in self.members]
-        )
+        return folder_of(self.folder / "forecasts", [str(self._runs(*job)) for job in self._jobs])
+
+    @property
+    def _jobs(self) -> list[tuple[int, int]]:
+        """The end of the rows and the seed of each training."""
+        return [(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
 
     def train(self) -> None:
         """Train on the rows before each end, unless that was done.
@@ -168,7 +170,7 @@ class Entry:
             If a training fails.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        jobs = [(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
+        jobs = self._jobs
         for end in dict.fromkeys(self.trainings.values()):
             _write(self._past(end), self.table.iloc[:end])
         lanes = [jobs[lane::LANES] for lane in range(LANES)] if len(jobs) > 1 else [jobs]
@@ -185,7 +187,7 @@ class Entry:
             before = (read_json(folder / MINUTES) or {"minutes": 0.0})["minutes"]
             started = time.monotonic()
             try:
-                run_timed(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
+                run_command(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
             finally:  # a training that Ctrl-C or an error ended counts too
                 folder.mkdir(parents=True, exist_ok=True)
                 write_json(folder / MINUTES, {"lane": lane, "minutes": before + (time.monotonic() - started) / 60})
@@ -193,7 +195,7 @@ class Entry:
     @property
     def training_minutes(self) -> float:
         """Minutes of the lane that took longest, the time of all trainings on two cores."""
-        folders = [self._runs(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
+        folders = [self._runs(*job) for job in self._jobs]
         taken = [read_json(folder / MINUTES) for folder in folders]
         if None in taken:
             folder = folders[taken.index(None)]
@@ -243,15 +245,13 @@ def folder_of(place: Path, words: Sequence[str]) -> Path:
     return place / hashlib.sha256(shlex.join(words).encode()).hexdigest()[:12]
 
 
-def run_timed(words: Sequence[str], threads: int | None = None) -> float:
-    """Run a command of the program and return the minutes; raise InputError if it fails."""
-    started = time.monotonic()
+def run_command(words: Sequence[str], threads: int | None = None) -> None:
+    """Run a command of the program; raise InputError if it fails."""
     done = subprocess.run([sys.executable, *words], env=environment(threads), capture_output=True, text=True)
     if done.returncode != 0:
         raise InputError(
             f"{shlex.join(['python', *words])} ended with exit code {done.returncode}:\n{done.stderr[-2000:]}"
         )
-    return (time.monotonic() - started) / 60
 
 
 def quantiles_of(forecast: pd.DataFrame, targets: Sequence[str]) -> Floats:

@@ -32,19 +32,17 @@ def table() -> pd.DataFrame:
     return frame
 
 
-def train_here(words: Sequence[str], threads: int | None = None) -> float:
-    """Run `python -m forecast.training` in this process and return the minutes."""
-    started = time.monotonic()
+def train_here(words: Sequence[str], threads: int | None = None) -> None:
+    """Run `python -m forecast.training` in this process."""
     assert words[:2] == ["-m", "forecast.training"]
     train(compose(*words[2:]))
-    return (time.monotonic() - started) / 60
 
 
 @pytest.mark.filterwarnings(*LIGHTNING)
 def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contest, "run_timed", train_here)
+    monkeypatch.setattr(contest, "run_command", train_here)
     monkeypatch.setattr(contest, "LANES", 1)  # trainings in one process share its random state
     rows = table()
     end = len(rows) - 48
@@ -91,11 +89,11 @@ def test_the_minutes_of_an_interrupted_training_count(tmp_path: Path, monkeypatc
     monkeypatch.setattr(contest, "LANES", 1)
     monkeypatch.setitem(contest.RECIPES, "quick", replace(contest.RECIPES["quick"], seeds=1))
 
-    def interrupted(words: Sequence[str], threads: int | None = None) -> float:
+    def interrupted(words: Sequence[str], threads: int | None = None) -> None:
         time.sleep(0.06)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(contest, "run_timed", interrupted)
+    monkeypatch.setattr(contest, "run_command", interrupted)
     for times in (1, 2):
         entry = Entry(TASK, table(), "quick", tmp_path)
         with pytest.raises(KeyboardInterrupt):
