@@ -59,7 +59,7 @@ def test_an_arm_is_compared_with_full_window_by_window(tmp_path: Path, monkeypat
     assert main(["--write", str(page), "--record", str(record)]) == 0
     more, low, high = (f"{path[f'more_{name}']:+.{digits}f}" for name, digits in (("mean", 1), ("low", 2), ("high", 2)))
     (line,) = [line for line in page.read_text().splitlines() if line.startswith("| small |")]
-    mark = "**" if low[0] == high[0] else ""
+    mark = "**" if path["more_low"] > 0 or path["more_high"] < 0 else ""  # not where the interval is 0 to 0
     assert line.endswith(f"| {mark}{more} %{mark} ({low} to {high}) |")
 
 
