@@ -166,17 +166,24 @@ class _Solutions:
         """Return the map of one penalty, float64."""
         if not len(self.fitted.known):
             inverse = 1 / (self.values.clamp(min=0) + penalty * self.unit)
-            return LinearMap(self.vectors @ (self.rotated * inverse[:, None]), "ridge")
+            return LinearMap(_without_constant(self.vectors @ (self.rotated * inverse[:, None])), "ridge")
         scale = float(self.fitted.known.diagonal().mean()) or 1.0
         inverse = 1 / (self.values.clamp(min=0) + penalty * scale)  # (M,)
         scaled = self.mixed * inverse
         gram = self.fitted.gram - torch.einsum("clm,ckm->lk", scaled, self.mixed)
         gram.diagonal().add_(penalty * self.unit)
         cross = self.fitted.cross - (scaled @ self.rotated).sum(0)
-        weight = torch.linalg.solve(gram, cross)
-        weight -= weight.mean(0)  # a centred context has no part along a constant, where only rounding would be left
+        weight = _without_constant(torch.linalg.solve(gram, cross))
         known = self.vectors @ (inverse[:, None] * (self.rotated - self.mixed.transpose(1, 2) @ weight))
         return LinearMap(weight, "ridge", known, self.fitted.layout)
+
+
+def _without_constant(weight: Tensor) -> Tensor:
+    """Return the weights (L, h) without their mean: a centred context has no part along a constant, only rounding.
+
+    With a small penalty this rounding can be as large as the weights, and a penalty is then chosen by it.
+    """
+    return weight - weight.mean(0)
 
 
 def fit_ridge(train: Windows, validation: Windows) -> Ridge:

@@ -149,6 +149,13 @@ def test_scattered_gaps_hardly_change_the_ridge() -> None:
     assert penalty > linear.PENALTIES[0]
 
 
+def test_a_small_penalty_does_not_amplify_rounding_along_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split_windows(3000, context_length=64)
+    monkeypatch.setattr(linear, "PENALTIES", linear.PENALTIES[:1])
+    weight = fit_ridge(train, validation).weight
+    assert weight.mean(0).abs().max() < 1e-6 * weight.abs().max()
+
+
 def test_ridge_without_training_targets_forecasts_the_mean_of_the_context() -> None:
     train, validation = split_windows()
     train = replace(train, observed=torch.zeros(300, 3, dtype=torch.bool))
