@@ -26,6 +26,9 @@ PLACES = {"self": "self-attention", "cross": "attention to the encoder"}
 FEWEST = 4
 """Fewest mechanisms of a rank correlation."""
 
+LEAST_LOSS = 0.05
+"""Least range of the shares of skill on a task; below it, ranks of the loss are chance."""
+
 HEADINGS = ("measure", "place", "median rank correlation with the loss", "least to most", "series", "of them positive")
 
 
@@ -58,12 +61,12 @@ def correlations(diagnosis: Diagnosis) -> Iterator[Correlation]:
 
 
 def _rank(diagnosis: Diagnosis, task: Task, measure: str, place: str) -> float | None:
-    """Return the rank correlation on a task; None with too few mechanisms, or where a side is constant."""
+    """Return the rank correlation on a task; None with too few mechanisms, or where a side hardly varies."""
     pairs = [(value, -cell.mean) for cell in diagnosis.of(task) if (value := _mean(cell, measure, place)) is not None]
     if len(pairs) < FEWEST:
         return None
     values, losses = np.array(pairs).T
-    if np.ptp(values) == 0 or np.ptp(losses) == 0:
+    if np.ptp(values) == 0 or np.ptp(losses) < LEAST_LOSS:
         return None
     return float(stats.spearmanr(values, losses).statistic)
 
@@ -95,7 +98,8 @@ def correlation_table(diagnosis: Diagnosis) -> Table | None:
     ]
     notes = (
         "Spearman's rank correlation over the mechanisms of one series, means over the seeds. Positive: mechanisms "
-        "with a larger number lose more skill.",
+        "with a larger number lose more skill. Series on which the shares of skill differ by less than "
+        f"{LEAST_LOSS:g} are left out.",
         "Numbers of the probe at the last validation, mean over heads and layers of that place. With so few mechanisms "
         "a correlation describes; it proves nothing.",
     )
