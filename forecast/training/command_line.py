@@ -23,9 +23,10 @@ from forecast.common.files import look_up
 from forecast.common.place import started_place
 from forecast.training.sweep.overrides import (
     allow_data_path_on_resume,
+    compose_command,
     compose_first,
     read_command_line,
-    sweep_configuration,
+    without_hydra,
 )
 
 
@@ -40,17 +41,20 @@ def _run() -> None:
     if arguments.help:
         print(_help(arguments))
         return
-    if (requested := sweep_configuration(arguments)) is not None:
+    composed = compose_command(arguments)
+    if composed is not None and composed.several:
         from forecast.training.sweep.sweep import run_sweep
 
-        config, seeds = requested
-        run_sweep(arguments, config, call=_compose_and_call, ensemble=seeds)
+        run_sweep(arguments, composed.config, call=_compose_and_call, ensemble=composed.seeds)
         return
-    composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
+    if composed is not None and typed == arguments.overrides and not composed.needs_hydra:
+        _train_and_print(without_hydra(composed.config), typed)  # Hydra would compose the same twice more
+        return
+    started: list[DictConfig] = []
     with allow_data_path_on_resume(arguments):
-        _compose_and_call(composed.append)
-    for config in composed:  # empty if Hydra only printed something, as for --cfg
+        _compose_and_call(started.append)
+    for config in started:  # empty if Hydra only printed something, as for --cfg
         _train_and_print(config, typed)
 
 

@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import NoneType
@@ -184,11 +185,31 @@ def allow_data_path_on_resume(arguments: Namespace) -> Iterator[None]:
         sys.argv[:], arguments.overrides = typed, words
 
 
-def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None:
-    """Return the configuration of `compose_first` if several jobs are requested, else None.
+@dataclass(frozen=True)
+class Composed:
+    """The configuration of a command line, with each swept override at its first value.
 
-    -m, the configuration or an ensemble requests them. The command line of an ensemble becomes that of a sweep over
-    seeds: the second value, empty if it is none.
+    `several` is whether it requests several jobs; `seeds` are those of an ensemble, empty if it is none.
+    """
+
+    config: DictConfig
+    seeds: range
+    several: bool
+
+    @property
+    def needs_hydra(self) -> bool:
+        """Whether Hydra must start a single run: an option under `hydra` acts on it."""
+        options = self.config.hydra
+        logging = {options.runtime.choices[f"hydra/{name}_logging"] for name in ("job", "hydra")}
+        acting = (options.callbacks, options.verbose, options.job.env_set, options.job.env_copy, options.job.chdir)
+        return any(acting) or logging != {"none"}
+
+
+def compose_command(arguments: Namespace) -> Composed | None:
+    """Compose the command line; None if it only prints something, or if Hydra must repeat its refusal.
+
+    -m, the configuration or an ensemble requests several jobs. The command line of an ensemble becomes that of a sweep
+    over its seeds.
     """
     if any(getattr(arguments, name) for name in NO_TRAINING):
         return None
@@ -208,12 +229,12 @@ def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None
         several = f"ensemble={len(seeds)}" if seeds else "-m"
         raise InputError(f"hydra.mode=RUN: is a single run, but {several} requests several: leave one of them out")
     if not arguments.multirun and mode != RunMode.MULTIRUN:
-        return None
+        return Composed(config, seeds, several=False)
     for part in ("launcher", "sweeper"):
         name = str(OmegaConf.select(config, f"hydra.{part}._target_"))
         if not Plugins.is_in_toplevel_plugins_module(name):
             raise InputError(f"hydra.{part}._target_={name}: is not a Hydra {part}: choose one with hydra/{part}")
-    return config, seeds
+    return Composed(config, seeds, several=True)
 
 
 def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
@@ -278,6 +299,11 @@ def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
     OmegaConf.set_struct(config, False)
     OmegaConf.set_readonly(config, False)
     return config
+
+
+def without_hydra(config: DictConfig) -> DictConfig:
+    """Return the configuration without Hydra's own options."""
+    return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
 
 
 def for_multirun(arguments: Namespace, words: Sequence[str]) -> list[str]:
