@@ -27,7 +27,7 @@ FEWEST = 4
 """Fewest mechanisms of a rank correlation."""
 
 LEAST_LOSS = 0.05
-"""Least range of the shares of skill on a task; below it, ranks of the loss are chance."""
+"""Least range of the shares of skill on a task; below it, ranks of the loss may be chance."""
 
 HEADINGS = ("measure", "place", "median rank correlation with the loss", "least to most", "series", "of them positive")
 

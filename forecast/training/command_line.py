@@ -48,7 +48,8 @@ def _run() -> None:
         run_sweep(arguments, composed.config, call=_compose_and_call, ensemble=composed.seeds)
         return
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
-    if composed is not None and typed == arguments.overrides and not composed.needs_hydra:
+    starts_anew = composed is not None and composed.config.resume in (False, "auto")
+    if composed is not None and starts_anew and typed == arguments.overrides and not composed.needs_hydra:
         _train_and_print(without_hydra(composed.config), typed)  # Hydra would compose the same twice more
         return
     started: list[DictConfig] = []

@@ -75,7 +75,16 @@ def test_a_single_run_has_the_configuration_that_hydra_composes(
     assert here == there
 
 
-@pytest.mark.parametrize(("options", "needs"), [("job: {env_set: {A: b}}", True), ("sweep: {subdir: .}", False)])
+@pytest.mark.parametrize(
+    ("options", "needs"),
+    [
+        ("job: {env_set: {A: b}}", True),
+        ("output_subdir: .hydra", True),
+        ("run: {dir: here}", True),
+        ("job_logging: {root: {level: INFO}}", True),
+        ("sweep: {subdir: .}", False),
+    ],
+)
 def test_an_option_of_hydra_in_a_file_is_left_to_hydra(
     options: str, needs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +94,20 @@ def test_an_option_of_hydra_in_a_file_is_left_to_hydra(
     composed = compose_command(read_command_line())
     assert composed is not None
     assert composed.needs_hydra is needs
+
+
+@pytest.mark.usefixtures("signals_and_threads")
+@pytest.mark.parametrize("word", ["seed=1,2", "attention=full,mean", "seed=choice(1,2)", "attention=glob(none*)"])
+def test_several_values_without_a_sweep_are_refused(
+    word: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", word])
+    with pytest.raises(SystemExit, match="2"):
+        command_line.main()
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
 
 
 def test_every_example_composes() -> None:

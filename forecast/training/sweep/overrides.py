@@ -189,20 +189,22 @@ def allow_data_path_on_resume(arguments: Namespace) -> Iterator[None]:
 class Composed:
     """The configuration of a command line, with each swept override at its first value.
 
-    `several` is whether it requests several jobs; `seeds` are those of an ensemble, empty if it is none.
+    `sweeps` is whether there is a swept override, `several` whether several jobs are requested; `seeds` are those of an
+    ensemble, empty if it is none.
     """
 
     config: DictConfig
     seeds: range
+    sweeps: bool
     several: bool
 
     @property
     def needs_hydra(self) -> bool:
-        """Whether Hydra must start a single run: an option under `hydra` acts on it."""
+        """Whether Hydra must start a single run, to refuse swept overrides or to heed options under `hydra`."""
         options = self.config.hydra
-        logging = {options.runtime.choices[f"hydra/{name}_logging"] for name in ("job", "hydra")}
+        logging = [each for each in (options.job_logging, options.hydra_logging) if each and each.get("root")]
         acting = (options.callbacks, options.verbose, options.job.env_set, options.job.env_copy, options.job.chdir)
-        return any(acting) or logging != {"none"}
+        return self.sweeps or any(acting) or bool(logging) or (options.output_subdir, options.run.dir) != (None, ".")
 
 
 def compose_command(arguments: Namespace) -> Composed | None:
@@ -224,17 +226,17 @@ def compose_command(arguments: Namespace) -> Composed | None:
         if arguments.multirun:
             raise InputError(line) from None
         return None  # Hydra repeats the error when it composes the single run
-    mode = config.hydra.mode
+    mode, sweeps = config.hydra.mode, any(override.is_sweep_override() for override in parse(arguments.overrides))
     if arguments.multirun and mode == RunMode.RUN:
         several = f"ensemble={len(seeds)}" if seeds else "-m"
         raise InputError(f"hydra.mode=RUN: is a single run, but {several} requests several: leave one of them out")
     if not arguments.multirun and mode != RunMode.MULTIRUN:
-        return Composed(config, seeds, several=False)
+        return Composed(config, seeds, sweeps, several=False)
     for part in ("launcher", "sweeper"):
         name = str(OmegaConf.select(config, f"hydra.{part}._target_"))
         if not Plugins.is_in_toplevel_plugins_module(name):
             raise InputError(f"hydra.{part}._target_={name}: is not a Hydra {part}: choose one with hydra/{part}")
-    return Composed(config, seeds, several=True)
+    return Composed(config, seeds, sweeps, several=True)
 
 
 def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
