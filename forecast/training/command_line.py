@@ -23,10 +23,9 @@ from forecast.common.files import look_up
 from forecast.common.place import started_place
 from forecast.training.sweep.overrides import (
     allow_data_path_on_resume,
-    compose_command,
     compose_first,
     read_command_line,
-    without_hydra,
+    sweep_configuration,
 )
 
 
@@ -41,21 +40,17 @@ def _run() -> None:
     if arguments.help:
         print(_help(arguments))
         return
-    composed = compose_command(arguments)
-    if composed is not None and composed.several:
+    if (requested := sweep_configuration(arguments)) is not None:
         from forecast.training.sweep.sweep import run_sweep
 
-        run_sweep(arguments, composed.config, call=_compose_and_call, ensemble=composed.seeds)
+        config, seeds = requested
+        run_sweep(arguments, config, call=_compose_and_call, ensemble=seeds)
         return
+    composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
-    starts_anew = composed is not None and composed.config.resume in (False, "auto")
-    if composed is not None and starts_anew and typed == arguments.overrides and not composed.needs_hydra:
-        _train_and_print(without_hydra(composed.config), typed)  # Hydra would compose the same twice more
-        return
-    started: list[DictConfig] = []
     with allow_data_path_on_resume(arguments):
-        _compose_and_call(started.append)
-    for config in started:  # empty if Hydra only printed something, as for --cfg
+        _compose_and_call(composed.append)
+    for config in composed:  # empty if Hydra only printed something, as for --cfg
         _train_and_print(config, typed)
 
 

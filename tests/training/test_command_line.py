@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from forecast.common.configuration import compose_words, plain_values
+from forecast.common.configuration import compose_words
 from forecast.common.files import look_up
 from forecast.training import command_line
 from forecast.training.command_line import COMMON, EXAMPLES, comment, groups, help_text
-from forecast.training.sweep.overrides import compose_command, read_command_line, without_hydra
 from tests.support.examples import ROOT
 
 CONF = ROOT / "conf"
@@ -56,44 +55,6 @@ def test_a_flag_that_does_not_exist_is_refused_with_the_form_of_an_option(
     assert out == ""
     assert error.startswith("error: --epochs: no such flag: write an option as name=value without dashes, such as ")
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "words",
-    [[], ["data=csv", "data.path=a.csv", "attention=probsparse", "+data.note=1"], ["experiment=diagnostic", "seed=3"]],
-)
-def test_a_single_run_has_the_configuration_that_hydra_composes(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["train.py", *words])
-    composed = compose_command(read_command_line())
-    assert composed is not None
-    assert (composed.several, composed.needs_hydra) == (False, False)
-    configs: list[DictConfig] = []
-    command_line._compose_and_call(configs.append)
-    here, there = (json.dumps(plain_values(each)) for each in (without_hydra(composed.config), *configs))
-    assert here == there
-
-
-@pytest.mark.parametrize(
-    ("options", "needs"),
-    [
-        ("job: {env_set: {A: b}}", True),
-        ("output_subdir: .hydra", True),
-        ("run: {dir: here}", True),
-        ("job_logging: {root: {level: INFO}}", True),
-        ("sweep: {subdir: .}", False),
-    ],
-)
-def test_an_option_of_hydra_in_a_file_is_left_to_hydra(
-    options: str, needs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "experiment").mkdir()
-    (tmp_path / "experiment" / "own.yaml").write_text(f"# @package _global_\nhydra:\n  {options}\n")
-    monkeypatch.setattr(sys, "argv", ["train.py", "experiment=own", "--config-dir", str(tmp_path)])
-    composed = compose_command(read_command_line())
-    assert composed is not None
-    assert composed.needs_hydra is needs
 
 
 @pytest.mark.usefixtures("signals_and_threads")

@@ -7,7 +7,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from types import NoneType
@@ -185,33 +184,11 @@ def allow_data_path_on_resume(arguments: Namespace) -> Iterator[None]:
         sys.argv[:], arguments.overrides = typed, words
 
 
-@dataclass(frozen=True)
-class Composed:
-    """The configuration of a command line, with each swept override at its first value.
+def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None:
+    """Return the configuration of `compose_first` if several jobs are requested, else None.
 
-    `sweeps` is whether there is a swept override, `several` whether several jobs are requested; `seeds` are those of an
-    ensemble, empty if it is none.
-    """
-
-    config: DictConfig
-    seeds: range
-    sweeps: bool
-    several: bool
-
-    @property
-    def needs_hydra(self) -> bool:
-        """Whether Hydra must start a single run, to refuse swept overrides or to heed options under `hydra`."""
-        options = self.config.hydra
-        logging = [each for each in (options.job_logging, options.hydra_logging) if each and each.get("root")]
-        acting = (options.callbacks, options.verbose, options.job.env_set, options.job.env_copy, options.job.chdir)
-        return self.sweeps or any(acting) or bool(logging) or (options.output_subdir, options.run.dir) != (None, ".")
-
-
-def compose_command(arguments: Namespace) -> Composed | None:
-    """Compose the command line; None if it only prints something, or if Hydra must repeat its refusal.
-
-    -m, the configuration or an ensemble requests several jobs. The command line of an ensemble becomes that of a sweep
-    over its seeds.
+    -m, the configuration or an ensemble requests them. The command line of an ensemble becomes that of a sweep over
+    seeds: the second value, empty if it is none.
     """
     if any(getattr(arguments, name) for name in NO_TRAINING):
         return None
@@ -226,17 +203,17 @@ def compose_command(arguments: Namespace) -> Composed | None:
         if arguments.multirun:
             raise InputError(line) from None
         return None  # Hydra repeats the error when it composes the single run
-    mode, sweeps = config.hydra.mode, any(override.is_sweep_override() for override in parse(arguments.overrides))
+    mode = config.hydra.mode
     if arguments.multirun and mode == RunMode.RUN:
         several = f"ensemble={len(seeds)}" if seeds else "-m"
         raise InputError(f"hydra.mode=RUN: is a single run, but {several} requests several: leave one of them out")
     if not arguments.multirun and mode != RunMode.MULTIRUN:
-        return Composed(config, seeds, sweeps, several=False)
+        return None
     for part in ("launcher", "sweeper"):
         name = str(OmegaConf.select(config, f"hydra.{part}._target_"))
         if not Plugins.is_in_toplevel_plugins_module(name):
             raise InputError(f"hydra.{part}._target_={name}: is not a Hydra {part}: choose one with hydra/{part}")
-    return Composed(config, seeds, sweeps, several=True)
+    return config, seeds
 
 
 def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
@@ -301,11 +278,6 @@ def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
     OmegaConf.set_struct(config, False)
     OmegaConf.set_readonly(config, False)
     return config
-
-
-def without_hydra(config: DictConfig) -> DictConfig:
-    """Return the configuration without Hydra's own options."""
-    return OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
 
 
 def for_multirun(arguments: Namespace, words: Sequence[str]) -> list[str]:

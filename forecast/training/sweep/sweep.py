@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from forecast.common.configuration import COMPLAINTS, one_line, plain_values
 from forecast.common.errors import InputError, Interrupted
@@ -22,15 +22,7 @@ from forecast.runs.settings import Settings
 from forecast.training.start import signal_of
 from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
-from forecast.training.sweep.overrides import (
-    canonical,
-    count_jobs,
-    for_multirun,
-    parse,
-    put_overrides,
-    sweep_name,
-    without_hydra,
-)
+from forecast.training.sweep.overrides import canonical, count_jobs, for_multirun, parse, put_overrides, sweep_name
 from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
 from forecast.training.sweep.search import report_search
 from forecast.training.sweep.settings import check_words, read_sweep
@@ -94,7 +86,8 @@ def run_sweep(
 
 def _one_run(config: DictConfig) -> Settings:
     """Return the settings of the first job of a sweep."""
-    return Settings.parse(plain_values(without_hydra(config)))
+    kept = [str(key) for key in config if key != "hydra"]
+    return Settings.parse(plain_values(OmegaConf.masked_copy(config, kept)))
 
 
 def _time_and_report(sweep: Sweep, *, again: bool) -> None:
