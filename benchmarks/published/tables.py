@@ -82,6 +82,7 @@ def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
 def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive forecast."""
     models = ranking(rows, recipe)
+    machines = ", ".join(rows[rows["recipe"] == recipe].drop_duplicates("task")["machine"].drop_duplicates())
     fair = models[models["seen"] == 0]
     if short:
         trained = fair[(fair["hours"] > 0) & (fair["ratio"] < 1)].index
@@ -89,7 +90,7 @@ def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
         models = models[models.index.isin(keep)]
     cells = []
     for name, row in models.iterrows():
-        title = f"**{THIS}**, two CPU cores" if name == THIS else f"{name}{f' {MARK}' if row['seen'] else ''}"
+        title = f"**{THIS}**, {machines}" if name == THIS else f"{name}{f' {MARK}' if row['seen'] else ''}"
         hours = f"{row['hours']:.1f}" if row["hours"] else "none"
         cells.append([title, f"{row['ratio']:.3f}", f"{row['place']:.1f}", hours])
     text = table(("model", "SQL / seasonal naive", "mean place", "hours of training"), cells)

@@ -179,6 +179,7 @@ def row_of(name: str, python: str, folder: Path, minutes: float = CAP) -> Row:
     best = min(curve, key=lambda point: point.mae)
     return {
         "contest": name,
+        "most_minutes": minutes,
         "windows": windows,
         "their_minutes": round(theirs["training_minutes"], 2),
         "their_steps": theirs["steps"],

@@ -35,9 +35,9 @@ from forecast.report.leaving import (
     main_pair,
     no_mechanism,
     pairs_of,
-    tested_controls,
     timed_pairs,
     times_words,
+    told_controls,
 )
 from forecast.report.phrases import (
     interval_words,
@@ -313,7 +313,7 @@ def _other_controls(section: Section, comparisons: Comparisons, shown: Compariso
     told = {
         (pair.against.key, pair.setting.key)
         for look_back in look_backs_of(comparisons)
-        for pair in tested_controls(comparisons, look_back)
+        for pair in told_controls(comparisons, look_back)
     }
     others = [pair for pair in _with_control(section, comparisons) if pair is not shown]
     pairs = [pair for pair in others if (pair.setting.key, pair.against.key) not in told]

@@ -55,23 +55,28 @@ def times_words(cost: Cost, setting: Setting, against: Setting) -> tuple[str, st
 
 
 def look_backs_of(comparisons: Comparisons) -> list[int]:
-    """Return the look-backs with a comparison with the reference, if there are several; else none."""
-    look_backs = sorted({pair.setting.look_back for pair in comparisons.reference.values()})
-    return look_backs if len(look_backs) > 1 else []
+    """Return the look-backs with a comparison with the reference."""
+    return sorted({pair.setting.look_back for pair in comparisons.reference.values()})
 
 
-def tested_controls(comparisons: Comparisons, look_back: int) -> list[Comparison]:
-    """Return the tested comparisons of the controls with the reference at a look-back."""
+def told_controls(comparisons: Comparisons, look_back: int) -> list[Comparison]:
+    """Return the tested comparisons of the controls with the reference that have a sentence at a look-back.
+
+    A single control at the only look-back has none: whether self-attention helps is a sentence of its own.
+    """
     pairs = comparisons.reference.values()
     at = [pair for pair in pairs if (pair.setting.mechanism, pair.setting.look_back) == (CONTROL, look_back)]
-    return [pair for pair in at if pair.verdict != NOT_TESTED]
+    tested = [pair for pair in at if pair.verdict != NOT_TESTED]
+    return tested if len(tested) > 1 or len(look_backs_of(comparisons)) > 1 else []
 
 
 def at_each_look_back(comparisons: Comparisons) -> Iterator[str]:
-    """Yield for each look-back what leaving the reference saves and costs, and the error of each control."""
-    for look_back in look_backs_of(comparisons):
-        yield from _saved(comparisons, look_back)
-        if pairs := tested_controls(comparisons, look_back):
+    """Yield what leaving the reference saves and costs at each of several look-backs, and the error of each control."""
+    look_backs = look_backs_of(comparisons)
+    for look_back in look_backs:
+        if len(look_backs) > 1:
+            yield from _saved(comparisons, look_back)
+        if pairs := told_controls(comparisons, look_back):
             found = [f"`{pair.setting.arm}` {_difference(pair)}" for pair in pairs]
             name = "the control" if len(pairs) == 1 else "the controls"
             yield f"At look-back {look_back:,}, {name} against `{pairs[0].against.arm}`: {listed(found)}."
