@@ -82,7 +82,7 @@ def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
 def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive forecast."""
     models = ranking(rows, recipe)
-    machines = ", ".join(rows[rows["recipe"] == recipe].drop_duplicates("task")["machine"].drop_duplicates())
+    machines = "; ".join(rows[rows["recipe"] == recipe].drop_duplicates("task")["machine"].drop_duplicates())
     fair = models[models["seen"] == 0]
     if short:
         trained = fair[(fair["hours"] > 0) & (fair["ratio"] < 1)].index
