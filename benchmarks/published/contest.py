@@ -34,8 +34,9 @@ class Recipe:
 
     Where columns are known ahead, each of the `variants` is trained with `seeds` seeds, and all are averaged.
     `steps`, if not 0, is the length of a training whose look-back, patch, split and batch follow from the task
-    (`lengths`). `retrains` trains again before each window of a task with fewer than `FEW_ROWS` rows, with the default
-    loss and its caution instead of `words`: so few rows select no quantiles.
+    (`lengths`); on wide windows it is three quarters of that (`WIDE`). `retrains` trains again before each window of a
+    task with fewer than `FEW_ROWS` rows, with the default loss and its caution instead of `words`: so few rows select
+    no quantiles.
     """
 
     words: tuple[str, ...] = ()
@@ -60,6 +61,13 @@ RECIPES: dict[str, Recipe] = {
 FEW_ROWS = 1000
 """Rows before the first window below which a training takes seconds."""
 
+WIDE = 2**14
+"""Numbers of a window, look-back and horizon of all series, above which a training has three quarters of the steps.
+
+With all steps, the trainings on `jena_weather_10T` (17,136 numbers) took 17 to 19 minutes on two cores, and 15 are the
+limit.
+"""
+
 EPOCHS = 10
 """Most passes over the training windows, where rows are few."""
 
@@ -81,9 +89,7 @@ def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
     test split. A training step has about 180 windows of single series, or 32 windows. Up to 600 windows are validated,
     from each step of a season, ten times in a run of `steps` steps, or of `EPOCHS` passes if that is less.
     """
-    look_back = 672 if task.season > 24 else 336
-    if rows < FEW_ROWS:
-        look_back = max(4, 2 * task.season)
+    look_back = _look_back(task, rows)
     most = rows - look_back - task.horizon - 2
     validation = min(most, max(rows // 10, 5 * task.horizon // 2))
     windows = rows - validation - look_back - task.horizon + 1
@@ -101,6 +107,18 @@ def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
         f"training.evaluation_stride={stride}",
         f"training.validations_per_epoch={10 * windows / batch / steps:.4g}",
     )
+
+
+def _look_back(task: Task, rows: int) -> int:
+    if rows < FEW_ROWS:
+        return max(4, 2 * task.season)
+    return 672 if task.season > 24 else 336
+
+
+def _steps(recipe: Recipe, task: Task, rows: int, series: int) -> int:
+    """Return the length of a training: three quarters of the recipe's steps on wide windows."""
+    wide = series * (_look_back(task, rows) + task.horizon) > WIDE
+    return recipe.steps * 3 // 4 if wide else recipe.steps
 
 
 @dataclass(frozen=True)
@@ -136,7 +154,8 @@ class Entry:
         task, recipe = self.task, self.recipe
         data = task.words(self.table.iloc[:end], self._past(end))
         series = len(task.targets(self.table))
-        fitted = lengths(task, end, series, recipe.steps) if recipe.steps else ()
+        steps = _steps(recipe, task, end, series)
+        fitted = lengths(task, end, series, steps) if steps else ()
         seeds = [f"seed={seed}"] if len(self.members) > 1 else []
         words = () if recipe.retrains and end < FEW_ROWS else (*recipe.words, *self.members[seed])
         return [*data, *words, *fitted, *seeds]

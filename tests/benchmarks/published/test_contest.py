@@ -167,6 +167,17 @@ def test_the_lengths_follow_season_horizon_and_rows(
     assert windows / batch / per_epoch == pytest.approx(most / 10, rel=1e-3)  # steps between validations
 
 
+@pytest.mark.parametrize(
+    ("name", "series", "steps"),
+    [("jena_weather_10T", 21, 1500), ("jena_weather_1H", 21, 2000), ("ETT_15T", 14, 2000), ("ETT_1H", 14, 2000)],
+)
+def test_trainings_on_wide_windows_are_shorter(name: str, series: int, steps: int, tmp_path: Path) -> None:
+    columns = [f"series {number}" for number in range(series)]
+    frame = pd.DataFrame(np.ones((4000, series)), pd.date_range("2020", periods=4000, freq="h"), columns)
+    words = Entry(TASKS[name], frame, "general", tmp_path).words(3900, 1)
+    assert f"training.max_steps={steps}" in words
+
+
 def test_the_levels_of_a_file_are_in_rising_order() -> None:
     columns = {f"a_lower_{level}": [50 - level] for level in (20, 40, 60, 80)}
     columns |= {f"a_upper_{level}": [50 + level] for level in (20, 40, 60, 80)} | {"a": [50]}

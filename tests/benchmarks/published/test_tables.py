@@ -44,11 +44,14 @@ def test_places_count_only_models_that_had_not_seen_the_data() -> None:
     assert "| 1 of 27 |" in summary(load.assign(SQL=0.1))
 
 
-def test_a_later_scoring_does_not_replace_the_first() -> None:
-    first = scores("DeepAR")
-    both = pd.concat([first, scores("TiRex-2").assign(times_scored=2)])
-    assert standing(both, "general") == standing(first, "general")
-    assert summary(both) == summary(first)
+def test_a_later_scoring_stands_beside_the_first_and_does_not_replace_it() -> None:
+    first, later = scores("DeepAR"), scores("TiRex-2").assign(times_scored=2)
+    both = pd.concat([first, later])
+    ratio = ranking(later, "general").loc["this program", "ratio"]
+    note = f" Each task counts with its first scoring; with the last, this program has {ratio:.3f}."
+    assert standing(both, "general") == standing(first, "general") + note
+    assert standing(both, "general", short=True) == standing(first, "general", short=True)
+    assert summary(both).splitlines() == [*summary(first).splitlines(), *summary(later).splitlines()[2:]]
 
 
 def test_the_tables_are_written_between_their_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
