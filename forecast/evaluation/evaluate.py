@@ -1,7 +1,7 @@
 """Evaluation of a forecaster on every window of a split, the same for models and baselines."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from forecast.data.calendar import CalendarPart, calendar_part
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.interval_scores import IntervalScores, IntervalSums
 from forecast.evaluation.intervals import Calibration, middle
-from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units
+from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units, windows_at_once
 from forecast.model.normalization import window_spread
 
 if TYPE_CHECKING:
@@ -142,20 +142,20 @@ def _evaluate_share(
     residuals: list[tuple[Tensor, Tensor]] = []
     seen, timer = share.start, _Timer(only=len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
-        forecast = timer.forecast(forecaster, batch)
-        point = middle(forecast)
-        mse, mae = sums.update(point, batch.future, batch.future_observed)
-        if relative is not None:
-            relative.update(point, batch.future, batch.future_observed)
-        scores.append((batch.origin.cpu(), mse.cpu(), mae.cpu()))
-        if keep_residuals or intervals is not None:
-            spread = spread_of(batch)
-            if intervals is not None:
-                intervals.update(forecast, spread, batch.future, batch.future_observed)
-            if keep_residuals:
-                kept = slice((-seen) % step, None, step)
-                residuals.append((_residuals(batch, forecast)[kept].cpu(), spread[kept].cpu()))
-        seen += len(forecast)
+        for part, forecast in _in_parts(batch, timer.forecast(forecaster, batch)):
+            point = middle(forecast)
+            mse, mae = sums.update(point, part.future, part.future_observed)
+            if relative is not None:
+                relative.update(point, part.future, part.future_observed)
+            scores.append((part.origin.cpu(), mse.cpu(), mae.cpu()))
+            if keep_residuals or intervals is not None:
+                spread = spread_of(part)
+                if intervals is not None:
+                    intervals.update(forecast, spread, part.future, part.future_observed)
+                if keep_residuals:
+                    kept = slice((-seen) % step, None, step)
+                    residuals.append((_residuals(part, forecast)[kept].cpu(), spread[kept].cpu()))
+            seen += len(forecast)
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(column).numpy() for column in zip(*scores, strict=True))
     kept_residuals, spreads = _joined(residuals, windows)
@@ -171,6 +171,14 @@ def _evaluate_share(
         relative=relative,
         load=UNKNOWN if timer.load_from is None else load_since(timer.load_from),
     )
+
+
+def _in_parts(batch: Batch, forecast: Tensor) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield a batch and its forecast, (B, h, C) or (B, h, C, K), in parts that are scored together."""
+    size = windows_at_once(batch.future)
+    for start in range(0, len(forecast), size):
+        part = slice(start, start + size)
+        yield Batch._make(None if field is None else field[part] for field in batch), forecast[part]
 
 
 def spread_of(batch: Batch) -> Tensor:

@@ -13,6 +13,7 @@ from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import Evaluation, Forecaster, evaluate, residual_step
 from forecast.evaluation.interval_scores import IntervalSums
 from forecast.evaluation.intervals import Calibration
+from forecast.evaluation.metrics import windows_at_once
 
 NUM_BLOCKS = 10
 """Number of validation blocks for cross-fitting.
@@ -30,9 +31,6 @@ METHODS = {
     IN_SAMPLE: "all validation windows, which also selected the weights: too few for blocks without common targets",
 }
 """Which windows calibrate intervals, by the name in `result.json`."""
-
-CHUNK = 256
-"""Windows that are scored at once."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +155,8 @@ class HeldOut:
 
 def _scores(half: Residuals, sums: IntervalSums) -> IntervalSums:
     """Return the sums with the windows of a half: its targets are 0, its forecasts are the negative residuals."""
-    for values, spread in zip(half.values.split(CHUNK), half.spread.split(CHUNK), strict=True):
+    size = windows_at_once(half.values[..., 0])
+    for values, spread in zip(half.values.split(size), half.spread.split(size), strict=True):
         observed = values[..., 0].isfinite()
         sums.update(-values.nan_to_num(), spread, torch.zeros_like(values[..., 0]), observed)
     return sums

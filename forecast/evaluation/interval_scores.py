@@ -1,6 +1,7 @@
 """Scores of quantiles and intervals from sums: quantile losses, CRPS, coverage, width and Winkler score."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -84,26 +85,26 @@ class IntervalSums:
 
         Targets (B, h, C) where `observed` is False are ignored.
         """
-        weight = torch.ones_like(future, dtype=torch.bool) if observed is None else observed
-        self.count += weight.sum(0)
+        self.count += len(future) if observed is None else observed.sum(0)
         if not self.levels:
             return
-        quantiles = self.calibration.quantiles(forecast, spread, self.levels).unbind(-1)
-        for place, (level, quantile) in enumerate(zip(self.levels, quantiles, strict=True)):
-            error = torch.where(weight, future - quantile, 0.0)
-            self.pinball[place] += (2 * torch.maximum(level * error, (level - 1) * error)).sum(0, dtype=torch.float64)
-            self.below[place] += (weight & (future <= quantile)).sum(0)
+        ends: dict[int, Tensor] = {}
+        for place, quantile in enumerate(self.calibration.each_quantile(forecast, spread, self.levels)):
+            level, error = self.levels[place], future - quantile
+            self.pinball[place] += 2 * _sum(torch.maximum(level * error, (level - 1) * error), observed)
+            self.below[place] += _count(future <= quantile, observed)
+            if place in self._ends:
+                ends[place] = quantile
         for place, percent in enumerate(LEVELS):
-            ends = [self._place(level) for level in interval_levels(percent)]
-            if None in ends:
+            pair = [self._place(level) for level in interval_levels(percent)]
+            if None in pair:
                 continue
-            low, high = (quantiles[end] for end in ends if end is not None)
+            low, high = (ends[end] for end in pair if end is not None)
             width = high - low
             outside = torch.maximum(low - future, future - high).clamp(min=0)
-            winkler = width + 2 / (1 - percent / 100) * outside
-            self.inside[place] += (weight & (future >= low) & (future <= high)).sum(0)
-            self.width[place] += torch.where(weight, width, 0.0).sum(0, dtype=torch.float64)
-            self.winkler[place] += torch.where(weight, winkler, 0.0).sum(0, dtype=torch.float64)
+            self.inside[place] += _count((future >= low) & (future <= high), observed)
+            self.width[place] += _sum(width, observed)
+            self.winkler[place] += _sum(width + 2 / (1 - percent / 100) * outside, observed)
 
     def over(self, group: Group) -> "IntervalSums":
         """Return the sums over the windows of all processes, bitwise equal on each of them."""
@@ -212,9 +213,25 @@ class IntervalSums:
         ratio = losses / counts
         return ratio.nanmean(1) if 1 in dim else ratio
 
+    @cached_property
+    def _ends(self) -> frozenset[int]:
+        """The places of the levels that are ends of an interval."""
+        places = (self._place(level) for percent in LEVELS for level in interval_levels(percent))
+        return frozenset(place for place in places if place is not None)
+
     def _place(self, level: float) -> int | None:
         """Return the place of a level among the scored ones; None if it is not scored."""
         return next((place for place, other in enumerate(self.levels) if abs(other - level) < 1e-9), None)
+
+
+def _sum(values: Tensor, observed: Tensor | None) -> Tensor:
+    """Return the sum over windows of the values (B, h, C) at observed targets, (h, C), float64."""
+    return (values if observed is None else torch.where(observed, values, 0.0)).double().sum(0)
+
+
+def _count(true: Tensor, observed: Tensor | None) -> Tensor:
+    """Return the number of windows where an observed target has `true` (B, h, C), (h, C)."""
+    return (true if observed is None else true & observed).sum(0, dtype=torch.int32)
 
 
 def _finite(value: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from forecast.common.group import Group
 from forecast.data.windows import Windows
 from forecast.evaluation.intervals import middle
-from forecast.evaluation.metrics import ErrorSums, Scores, quantile_loss
+from forecast.evaluation.metrics import CHUNK, ErrorSums, Scores, quantile_loss, windows_at_once
 
 MIXING_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
 """Candidate weights of the encoder-decoder; finer ones would fit the noise of the validation split."""
@@ -78,6 +79,12 @@ class MixingSums:
 
         Return each window's means of e², e d and d², shape (B, 3), NaN for a window without a target.
         """
+        size = windows_at_once(decoded)
+        masks = repeat(None) if observed is None else observed.split(size)
+        parts = zip(decoded.split(size), linear.split(size), future.split(size), masks, strict=False)
+        return torch.cat([self._add(*part) for part in parts])
+
+    def _add(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None) -> Tensor:
         error, difference = linear - future, decoded - linear
         if observed is not None:
             error, difference = torch.where(observed, error, 0), torch.where(observed, difference, 0)
@@ -148,10 +155,6 @@ class MixingSums:
         weight = torch.tensor(MIXING_WEIGHTS, dtype=torch.float64, device=self.squared.device)
         error, product, difference = self.squared
         return int((error + 2 * weight * product + weight.square() * difference).argmin())
-
-
-CHUNK = 2**18
-"""Numbers of a forecast that are scored together: more than fit into a processor's cache take four times as long."""
 
 
 @dataclass

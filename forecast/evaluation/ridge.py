@@ -98,20 +98,20 @@ class _NormalEquations:
             centered, future = past - mean, batch.future - mean
             x = centered.transpose(1, 2).flatten(0, 1)  # (B C, look_back)
             y = future.transpose(1, 2).flatten(0, 1)  # (B C, h)
-            observed = torch.ones_like(y, dtype=torch.bool)
-            if batch.future_observed is not None:
+            if batch.future_observed is None:
+                targets += len(x)
+                series_targets += len(past)
+            else:
                 observed = batch.future_observed.transpose(1, 2).flatten(0, 1)
                 usable = observed.any(1) | (inputs > 0)
                 x, y, observed = x[usable], torch.where(observed, y, 0)[usable], observed[usable]
                 future = torch.where(batch.future_observed, future, 0)
+                targets += observed.sum(0)
                 series_targets += batch.future_observed.sum(0).T[:, None]
-            else:
-                series_targets += len(past)
             gram += (x.T @ x).double()
             cross += (x.T @ y).double()
             energy += y.double().square().sum()
             rows += len(x)
-            targets += observed.sum(0)
             if inputs:
                 features = layout.features(batch.past_known, batch.future_known)  # (B, M)
                 known += (features.T @ features).double()

@@ -7,7 +7,10 @@ from torch import Tensor
 
 from forecast.data.windows import Batch
 from forecast.evaluation import evaluate as module
+from forecast.evaluation import metrics
 from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.intervals import Calibration
+from forecast.evaluation.metrics import Units
 from forecast.model.presets import Sizes
 from tests.support.examples import make_model, make_windows
 
@@ -43,6 +46,40 @@ def test_scores_do_not_depend_on_the_batch_size() -> None:
         np.testing.assert_allclose(other.mse, results[0].mse, atol=1e-5)
         np.testing.assert_allclose(other.residuals, results[0].residuals, atol=1e-5)
         assert other.origin.tolist() == results[0].origin.tolist()
+
+
+@pytest.mark.parametrize("trained", [(), (0.1, 0.5, 0.9)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_windows_scored_in_parts_have_the_scores_of_the_whole(
+    trained: tuple[float, ...], masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed = torch.rand(60, 3, generator=torch.Generator().manual_seed(1)) > 0.2 if masked else None
+    windows = make_windows(observed=observed)
+
+    def forecaster(batch: Batch) -> Tensor:
+        point = mean_of_context(batch)
+        return torch.stack([point - 1, point, point + 1], -1) if trained else point
+
+    evaluation = evaluate(forecaster, windows, 16, keep_residuals=True)
+    assert evaluation.residuals is not None
+    assert evaluation.spread is not None
+    calibration = Calibration.fit(torch.from_numpy(evaluation.residuals), torch.from_numpy(evaluation.spread), trained)
+    scale = np.full(2, 2.0)
+    how = {"keep_residuals": True, "units": Units(np.ones(2), scale, np.ones(2)), "calibration": calibration}
+    whole = evaluate(forecaster, windows, 16, **how)
+    monkeypatch.setattr(metrics, "CHUNK", 7 * 6)
+    sizes = [len(part) for _, part in module._in_parts(windows.batch(torch.arange(16)), torch.zeros(16, 3, 2))]
+    assert sizes == [7, 7, 2]
+    parts = evaluate(forecaster, windows, 16, **how)
+    for name in ("origin", "mse", "mae", "residuals", "spread"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    assert parts.original(scale) == pytest.approx(whole.original(scale), rel=1e-12)
+    for step, same in zip(parts.by_step(scale), whole.by_step(scale), strict=True):
+        assert step.keys() == same.keys()
+        assert {"sql", "coverage_80"} <= same.keys()
+        assert [value for value in step.values() if value is not None] == pytest.approx(
+            [value for value in same.values() if value is not None], rel=1e-12
+        )
 
 
 def test_residuals_are_future_minus_forecast() -> None:

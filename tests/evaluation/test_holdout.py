@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from forecast.evaluation import metrics
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import IN_SAMPLE, NOT_SELECTED, NUM_BLOCKS, blocks, halves, split_residuals
 from forecast.evaluation.intervals import Calibration
@@ -58,7 +59,9 @@ def test_halves_share_no_target(split: tuple[int, int, int]) -> None:
     assert abs(len(early) - len(late)) <= 1
 
 
-def test_held_out_scores_use_the_calibration_of_the_other_half() -> None:
+@pytest.mark.parametrize("chunk", [7 * 6, 2**18])
+def test_held_out_scores_use_the_calibration_of_the_other_half(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "CHUNK", chunk)
     windows = make_windows(rows=120)
     evaluation = evaluate(mean_of_context, windows, 16, keep_residuals=True)
     kept = split_residuals(evaluation, windows, selected=False)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from forecast.data.windows import Windows
-from forecast.evaluation import mixing
+from forecast.evaluation import metrics, mixing
 from forecast.evaluation.metrics import ErrorSums
 from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums, QuantileSums, independent_blocks, percent, shrinkage
 from forecast.runs.settings import Settings
@@ -148,6 +148,20 @@ def test_a_training_shrinks_by_the_blocks_of_its_validation_split(stride: int, t
 )
 def test_a_positive_share_is_never_printed_as_zero(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+@pytest.mark.parametrize("chunk", [1, 50])
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_errors_of_windows_do_not_depend_on_how_many_are_scored_together(
+    chunk: int, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = [*forecasts(), *([torch.rand(SIZES, generator=torch.Generator().manual_seed(1)) > 0.3] if masked else [])]
+    whole, parts = MixingSums.zeros(1), MixingSums.zeros(1)
+    expected = whole.update(*batch)
+    monkeypatch.setattr(metrics, "CHUNK", chunk)
+    torch.testing.assert_close(parts.update(*batch), expected, rtol=0, atol=0)
+    for name in ("squared", "absolute", "count"):
+        torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("chunk", [1, 50, 2**18])
