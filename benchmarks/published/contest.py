@@ -56,7 +56,7 @@ RECIPES: dict[str, Recipe] = {
         retrains=True,
     ),
 }
-"""The recipes by name. A recipe is committed before its first scoring."""
+"""The recipes by name. A recipe is committed before its first scoring, and each change before the next one."""
 
 FEW_ROWS = 1000
 """Rows before the first window below which a training takes seconds."""

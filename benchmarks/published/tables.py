@@ -1,6 +1,6 @@
 """Our scorings beside the published models, as Markdown for the page *Results* and for the README.
 
-The first scoring of a task counts; later ones are rows of their own.
+The first scoring of a task with a recipe counts; later ones are rows of their own.
 """
 
 from pathlib import Path
@@ -57,7 +57,7 @@ def summary(rows: pd.DataFrame) -> str:
 
 
 def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
-    """Return our recipe and the published models on the tasks that the recipe has scored, the best first.
+    """Return our recipe, by its first scoring of each task, and the published models there, the best first.
 
     Columns: `ratio`, the geometric mean over the tasks of SQL relative to the seasonal naive forecast; `place`, the
     mean place among the models that had not seen the data; `seen`, the number of tasks whose data it had seen; `hours`

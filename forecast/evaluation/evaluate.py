@@ -154,8 +154,9 @@ def _evaluate_share(
                     intervals.update(forecast, spread, part.future, part.future_observed)
                 if keep_residuals:
                     kept = slice((-seen) % step, None, step)
-                    residuals.append((_residuals(part, forecast)[kept].cpu(), spread[kept].cpu()))
+                    residuals.append((_residuals(part, forecast, kept).cpu(), spread[kept].cpu()))
             seen += len(forecast)
+        del part  # a view that would keep the whole batch during the next forecast
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(column).numpy() for column in zip(*scores, strict=True))
     kept_residuals, spreads = _joined(residuals, windows)
@@ -188,13 +189,13 @@ def spread_of(batch: Batch) -> Tensor:
     return window_spread(batch.past[..., :series], observed)
 
 
-def _residuals(batch: Batch, forecast: Tensor) -> Tensor:
-    """Return future minus forecast, shape (B, h, C_out, K), NaN where not observed."""
+def _residuals(batch: Batch, forecast: Tensor, kept: slice) -> Tensor:
+    """Return future minus forecast of the windows `kept`, shape (B', h, C_out, K), NaN where not observed."""
     quantiles = forecast[..., None] if forecast.dim() == 3 else forecast
-    residuals = batch.future[..., None] - quantiles
+    residuals = batch.future[kept, ..., None] - quantiles[kept]
     if batch.future_observed is None:
         return residuals
-    return torch.where(batch.future_observed[..., None], residuals, torch.nan)
+    return torch.where(batch.future_observed[kept, ..., None], residuals, torch.nan)
 
 
 def _joined(residuals: list[tuple[Tensor, Tensor]], windows: Windows) -> tuple[np.ndarray, np.ndarray]:

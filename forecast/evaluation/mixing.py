@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -10,7 +9,7 @@ from torch import Tensor
 from forecast.common.group import Group
 from forecast.data.windows import Windows
 from forecast.evaluation.intervals import middle
-from forecast.evaluation.metrics import CHUNK, ErrorSums, Scores, quantile_loss, windows_at_once
+from forecast.evaluation.metrics import ErrorSums, Scores, quantile_loss, windows_at_once
 
 MIXING_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
 """Candidate weights of the encoder-decoder; finer ones would fit the noise of the validation split."""
@@ -80,9 +79,9 @@ class MixingSums:
         Return each window's means of e², e d and d², shape (B, 3), NaN for a window without a target.
         """
         size = windows_at_once(decoded)
-        masks = repeat(None) if observed is None else observed.split(size)
-        parts = zip(decoded.split(size), linear.split(size), future.split(size), masks, strict=False)
-        return torch.cat([self._add(*part) for part in parts])
+        parts = [decoded.split(size), linear.split(size), future.split(size)]
+        masks = [None] * len(parts[0]) if observed is None else observed.split(size)
+        return torch.cat([self._add(*part) for part in zip(*parts, masks, strict=True)])
 
     def _add(self, decoded: Tensor, linear: Tensor, future: Tensor, observed: Tensor | None) -> Tensor:
         error, difference = linear - future, decoded - linear
@@ -198,7 +197,7 @@ class QuantileSums:
             self.median.update(medians[0], medians[1], future, observed)
         else:
             self.median.update(medians[0], future, observed)
-        windows = max(1, CHUNK // forecasts[0][0].numel())
+        windows = windows_at_once(forecasts[0], everywhere=True)  # mixtures of all windows need much memory
         parts = zip(*(tensor.split(windows) for tensor in (seen, future, *forecasts)), strict=True)
         losses = torch.cat([self._losses(*part) for part in parts])  # (B, candidates)
         counts = seen.sum((1, 2))

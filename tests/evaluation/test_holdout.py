@@ -69,6 +69,7 @@ def test_held_out_scores_use_the_calibration_of_the_other_half(chunk: int, monke
     sums = kept.scores(())
     assert sums is not None
     early, late = (np.array(part) for part in halves(windows) or ())
+    assert (metrics.windows_at_once(kept.residuals.values[..., 0]) < len(early)) == (chunk < 2**18)
     residuals, spread = kept.residuals.values, kept.residuals.spread
     inside = []
     for own, other in ((early, late), (late, early)):

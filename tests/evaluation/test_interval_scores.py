@@ -18,18 +18,19 @@ WINDOWS, HORIZON, SERIES, PERIOD = 120, 4, 3, 5
 SCALE = np.array([2.0, 0.5, 10.0])
 
 
-@pytest.fixture(scope="module")
-def scored() -> dict[str, Any]:
+@pytest.fixture(scope="module", params=["gaps", "no gaps"])
+def scored(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Return the sums of random forecasts, and the quantiles and targets behind them."""
     generator = torch.Generator().manual_seed(0)
     residuals = torch.randn(200, HORIZON, SERIES, 1, generator=generator)
     spread = torch.rand(WINDOWS, 1, SERIES, generator=generator) + 0.5
     calibration = Calibration.fit(residuals, torch.ones(200, 1, SERIES))
     forecast, future = torch.randn(2, WINDOWS, HORIZON, SERIES, generator=generator).double()
-    observed = torch.rand(WINDOWS, HORIZON, SERIES, generator=generator) > 0.1
+    gaps = request.param == "gaps"
+    observed = torch.rand(WINDOWS, HORIZON, SERIES, generator=generator) > (0.1 if gaps else -1)
     sums = IntervalSums.zeros(calibration)
     for part in torch.arange(WINDOWS).split(50):
-        sums.update(forecast[part], spread[part].double(), future[part], observed[part])
+        sums.update(forecast[part], spread[part].double(), future[part], observed[part] if gaps else None)
     levels = sorted({*QUANTILES, *(end for percent in LEVELS for end in interval_levels(percent))})
     quantiles = calibration.quantiles(forecast, spread.double(), levels).numpy()
     train = np.random.default_rng(1).normal(size=(60, SERIES)).cumsum(0)

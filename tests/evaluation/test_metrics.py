@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from forecast.evaluation.metrics import ErrorSums, skill
+from forecast.evaluation import metrics
+from forecast.evaluation.metrics import ErrorSums, skill, windows_at_once
 
 # two windows, two steps, two series
 FORECAST = torch.tensor([[[1.0, 0.0], [2.0, 0.0]], [[0.0, 5.0], [0.0, 0.0]]])
@@ -111,3 +112,11 @@ def test_skill_against_a_perfect_reference_is_undefined() -> None:
 @pytest.mark.parametrize("reference", [0.0, 1e-15, float("nan")])
 def test_skill_is_undefined_if_the_reference_error_is_rounding(reference: float) -> None:
     assert math.isnan(skill(0.5, reference))
+
+
+def test_a_cpu_scores_as_many_numbers_together_as_a_chunk_and_a_gpu_all() -> None:
+    for size in ((700, 720, 21), (700, 720, 7, 3)):
+        assert windows_at_once(torch.empty(size)) == metrics.CHUNK // (720 * 21)
+        assert windows_at_once(torch.empty(size, device="meta")) == 700
+        assert windows_at_once(torch.empty(size, device="meta"), everywhere=True) == metrics.CHUNK // (720 * 21)
+    assert windows_at_once(torch.empty(3, 2**19)) == windows_at_once(torch.empty(0, 2**19)) == 1

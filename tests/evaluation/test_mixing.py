@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from forecast.data.windows import Windows
-from forecast.evaluation import metrics, mixing
-from forecast.evaluation.metrics import ErrorSums
+from forecast.evaluation import metrics
+from forecast.evaluation.metrics import ErrorSums, windows_at_once
 from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums, QuantileSums, independent_blocks, percent, shrinkage
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
@@ -159,6 +159,7 @@ def test_the_errors_of_windows_do_not_depend_on_how_many_are_scored_together(
     whole, parts = MixingSums.zeros(1), MixingSums.zeros(1)
     expected = whole.update(*batch)
     monkeypatch.setattr(metrics, "CHUNK", chunk)
+    assert windows_at_once(batch[0]) == max(1, chunk // 12) < len(expected)
     torch.testing.assert_close(parts.update(*batch), expected, rtol=0, atol=0)
     for name in ("squared", "absolute", "count"):
         torch.testing.assert_close(getattr(parts, name), getattr(whole, name), rtol=1e-12, atol=0)
@@ -169,7 +170,7 @@ def test_the_errors_of_windows_do_not_depend_on_how_many_are_scored_together(
 def test_the_losses_of_windows_do_not_depend_on_how_many_are_scored_together(
     chunk: int, masked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mixing, "CHUNK", chunk)
+    monkeypatch.setattr(metrics, "CHUNK", chunk)
     levels = torch.tensor([0.1, 0.5, 0.8])
     decoded, linear = torch.randn(2, 5, 4, 2, 3)
     future, observed = torch.randn(5, 4, 2), torch.rand(5, 4, 2) > 0.3 if masked else None
