@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from forecast.attention import build, full
 from tests.attention.cases import gradients, prefix, tensors
@@ -98,3 +99,44 @@ def test_keys_of_padded_queries_alone_reach_neither_output_nor_gradient(implemen
     torch.testing.assert_close(output, attention(query, key, value, mask, query_mask), rtol=0, atol=0)
     assert all(gradient.isfinite().all() for gradient in gradients(output, *poisoned))
     assert attention.attention_map(*poisoned[:2], mask, query_mask).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("threads", "keys", "dtype", "causal", "plain"),
+    [
+        (2, full.FEW_KEYS, torch.float32, False, True),
+        (2, full.FEW_KEYS + 1, torch.float32, False, False),
+        (1, full.FEW_KEYS, torch.float32, False, False),
+        (2, full.FEW_KEYS, torch.bfloat16, False, False),
+        (2, full.FEW_KEYS, torch.float32, True, False),
+    ],
+)
+def test_few_keys_take_plain_products_on_several_threads(
+    threads: int, keys: int, dtype: torch.dtype, causal: bool, plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = [tensor.to(dtype).detach().requires_grad_() for tensor in tensors(length=keys)]
+    expected = built("fused", causal)(*inputs)
+    fused, calls = functional.scaled_dot_product_attention, []
+    monkeypatch.setattr(full.torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(
+        full.functional, "scaled_dot_product_attention", lambda *given, **how: calls.append(1) or fused(*given, **how)
+    )
+    output = built("fused", causal)(*inputs)
+    assert bool(calls) == (not plain)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
+
+
+def test_a_mask_and_compiled_graphs_keep_the_fused_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(full.torch, "get_num_threads", lambda: 2)
+    kernel = functional.scaled_dot_product_attention
+    calls = []
+    monkeypatch.setattr(
+        full.functional, "scaled_dot_product_attention", lambda *given, **how: calls.append(1) or kernel(*given, **how)
+    )
+    query, key, value = tensors(length=8)
+    full.fused_softmax(query, key, value, torch.ones(1, 1, 1, 8, dtype=torch.bool))
+    assert len(calls) == 1
+    monkeypatch.setattr(full.torch.compiler, "is_compiling", lambda: True)
+    full.fused_softmax(query, key, value, None)
+    assert len(calls) == 2
