@@ -84,8 +84,9 @@ def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
 
 def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive forecast."""
-    models = ranking(rows, recipe)
-    machines = "; ".join(rows[rows["recipe"] == recipe].drop_duplicates("task")["machine"].drop_duplicates())
+    models, own = ranking(rows, recipe), rows[rows["recipe"] == recipe]
+    first = own.drop_duplicates("task")
+    machines = "; ".join(first["machine"].drop_duplicates())
     fair = models[models["seen"] == 0]
     if short:
         trained = fair[(fair["hours"] > 0) & (fair["ratio"] < 1)].index
@@ -97,13 +98,13 @@ def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
         hours = f"{row['hours']:.1f}" if row["hours"] else "none"
         cells.append([title, f"{row['ratio']:.3f}", f"{row['place']:.1f}", hours])
     text = table(("model", "SQL / seasonal naive", "mean place", "hours of training"), cells)
-    own = rows[rows["recipe"] == recipe]
-    count = own["task"].nunique()
-    first = f"Geometric mean over {count} tasks, quantiles 0.1 to 0.9; lower is better, 1 is no gain."
-    notes = [first, "Hours of others: on their authors' machine; none: used without training on the task."]
+    notes = [
+        f"Geometric mean over {len(first)} tasks, quantiles 0.1 to 0.9; lower is better, 1 is no gain.",
+        "Hours of others: on their authors' machine; none: used without training on the task.",
+    ]
     if not short:
         notes.append(f"{MARK}: it had seen the data of a task; such tasks have no place.")
-    if not short and len(own) > count:
-        last = float(ranking(own.drop_duplicates("task", keep="last"), recipe)["ratio"][THIS])
-        notes.append(f"Each task counts with its first scoring; with the last, this program has {last:.3f}.")
+        if len(own) > len(first):
+            last = float(ranking(own.drop_duplicates("task", keep="last"), recipe)["ratio"][THIS])
+            notes.append(f"Each task counts with its first scoring; with the last, this program has {last:.3f}.")
     return f"{text}\n\n{' '.join(notes)}"

@@ -19,7 +19,7 @@ FEW_KEYS = 48
 """Most keys for which a CPU with several threads computes plain products, which store the weights.
 
 There the fused kernel of torch 2.13 is no faster on two threads than on one (AMD EPYC, 22 to 42 keys), and plain
-products take 0.5 to 0.7 of its time.
+products take half to three quarters of its time.
 """
 
 

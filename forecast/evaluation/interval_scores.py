@@ -1,7 +1,6 @@
 """Scores of quantiles and intervals from sums: quantile losses, CRPS, coverage, width and Winkler score."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -88,18 +87,16 @@ class IntervalSums:
         self.count += len(future) if observed is None else observed.sum(0)
         if not self.levels:
             return
-        ends: dict[int, Tensor] = {}
-        for place, quantile in enumerate(self.calibration.each_quantile(forecast, spread, self.levels)):
-            level, error = self.levels[place], future - quantile
+        quantiles = self.calibration.each_quantile(forecast, spread, self.levels)
+        for place, (level, quantile) in enumerate(zip(self.levels, quantiles, strict=True)):
+            error = future - quantile
             self.pinball[place] += 2 * _sum(torch.maximum(level * error, (level - 1) * error), observed)
             self.below[place] += _count(future <= quantile, observed)
-            if place in self._ends:
-                ends[place] = quantile
         for place, percent in enumerate(LEVELS):
-            pair = [self._place(level) for level in interval_levels(percent)]
-            if None in pair:
+            ends = [self._place(level) for level in interval_levels(percent)]
+            if None in ends:
                 continue
-            low, high = (ends[end] for end in pair if end is not None)
+            low, high = (quantiles[end] for end in ends if end is not None)
             width = high - low
             outside = torch.maximum(low - future, future - high).clamp(min=0)
             self.inside[place] += _count((future >= low) & (future <= high), observed)
@@ -212,12 +209,6 @@ class IntervalSums:
             losses, counts = losses.sum(0, keepdim=True), counts.sum(0, keepdim=True)
         ratio = losses / counts
         return ratio.nanmean(1) if 1 in dim else ratio
-
-    @cached_property
-    def _ends(self) -> frozenset[int]:
-        """The places of the levels that are ends of an interval."""
-        places = (self._place(level) for percent in LEVELS for level in interval_levels(percent))
-        return frozenset(place for place in places if place is not None)
 
     def _place(self, level: float) -> int | None:
         """Return the place of a level among the scored ones; None if it is not scored."""

@@ -1,7 +1,7 @@
 """Conformal prediction intervals: calibration on held-out windows, and the quantiles of a forecast."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -176,21 +176,23 @@ class Calibration:
             Shape (h, C, Q): added to the level at which each quantile of the scores is read, for adaptive intervals;
             the result is limited to the smallest and largest score. None: 0.
         """
-        return torch.stack(list(self.each_quantile(forecast, spread, levels, shift)), -1)
+        return torch.stack(self.each_quantile(forecast, spread, levels, shift), -1)
 
     def each_quantile(
         self, forecast: Tensor, spread: Tensor, levels: Sequence[float], shift: Tensor | None = None
-    ) -> Iterator[Tensor]:
-        """Yield the quantiles of `quantiles` one by one, (B, h, C) each, in the order of `levels`."""
+    ) -> list[Tensor]:
+        """Return the quantiles of `quantiles` one by one, (B, h, C) each, in the order of `levels`."""
         self.check(levels)
         values = forecast[..., None] if forecast.dim() == 3 else forecast  # (B, h, C, K)
         shifts = [None] * len(levels) if shift is None else list(shift.unbind(-1))
-        ordered = self._ordered(values, spread, None) if self.trained and shift is None else None
-        for level, own in zip(levels, shifts, strict=True):
-            if not self.trained:
-                yield self._corrected(values[..., 0], spread, 0, level, own)
-            else:
-                yield self._between(self._ordered(values, spread, own) if ordered is None else ordered, level)
+        pairs = zip(levels, shifts, strict=True)
+        if not self.trained:
+            return [self._corrected(values[..., 0], spread, 0, *pair) for pair in pairs]
+        ordered = self._ordered(values, spread, None) if shift is None else None
+        return [
+            self._between(self._ordered(values, spread, own) if ordered is None else ordered, level)
+            for level, own in pairs
+        ]
 
     def _ordered(self, values: Tensor, spread: Tensor, shift: Tensor | None) -> Tensor:
         """Return the corrected quantiles (B, h, C, K) of the trained levels, rising."""
