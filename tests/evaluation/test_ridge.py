@@ -1,5 +1,6 @@
 """The closed-form linear maps against sklearn's ridge on windows cut by slicing."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from scipy.signal import lfilter
 from sklearn.linear_model import Ridge as SklearnRidge
 
-from forecast.data.windows import Windows
+from forecast.data.windows import Batch, Windows
 from forecast.evaluation import ridge as linear
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
@@ -38,6 +39,24 @@ def test_ridge_equals_sklearns_on_centred_windows() -> None:
     np.testing.assert_allclose(ridge.weight.numpy(), reference.coef_.T, atol=1e-5)
     assert ridge.weight.shape == (8, 3)
     assert ridge.every == 1
+
+
+def test_the_rows_of_a_wide_table_are_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = split_windows()
+    whole, sizes, batches = fit_ridge(train, validation), [], Windows.batches
+
+    def counted(self: Windows, size: int) -> Iterator[Batch]:
+        for batch in batches(self, size):
+            sizes.append(len(batch.past))
+            yield batch
+
+    monkeypatch.setattr(Windows, "batches", counted)
+    monkeypatch.setattr(linear, "ROWS", 20 * train.num_targets)
+    parts = fit_ridge(train, validation)
+    assert max(sizes) == 20
+    assert len(sizes) == -(-len(train) // 20) - (-len(validation) // 20)
+    assert parts.penalty == whole.penalty
+    torch.testing.assert_close(parts.weight, whole.weight, rtol=1e-4, atol=1e-5)
 
 
 def test_the_penalty_is_the_best_candidate_on_validation() -> None:
