@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from forecast.common.processes import SIGNALS
-from tests.support.composing import parsed_once
+from tests.support.composing import parts_kept
 from tests.support.pictures import blank, drawing
 from tests.support.small import ROOT, hourly, quick, write
 
@@ -101,9 +101,9 @@ def no_wait_for_the_disk() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def configuration_files_parsed_once() -> Iterator[None]:
-    """Parse the files of `conf/` once, which halves the time of composing a configuration."""
-    with parsed_once():
+def compositions_share_their_parts() -> Iterator[None]:
+    """Read the files of `conf/` once, which takes most of the time of composing a configuration."""
+    with parts_kept():
         yield
 
 

@@ -1,42 +1,110 @@
-"""Hydra's configuration files, parsed once in this process: parsing is half the time of composing a configuration."""
+"""Parts of Hydra's compositions that are equal each time, made once in this process.
 
-from collections.abc import Iterator
+A composition takes six times as long otherwise, and the suite makes more than a thousand.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
+from hydra._internal import defaults_list
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
+from hydra.core.default_element import InputDefault, ResultDefault
 from hydra.core.object_type import ObjectType
-from hydra.plugins.config_source import ConfigResult, ConfigSource
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.plugins.config_source import ConfigResult
+from omegaconf import DictConfig
+
+T = TypeVar("T")
+
+REPLACED = [
+    (owner, name, getattr(owner, name))
+    for owner, name in (
+        (ConfigRepository, "load_config"),
+        (ConfigLoaderImpl, "_load_single_config"),
+        (ConfigLoaderImpl, "_compose_config_from_defaults_list"),
+        (defaults_list, "_create_interpolation_map"),
+        (OverridesParser, "parse_rule"),
+    )
+]
+"""What `parts_kept` replaces: owner, name and Hydra's own function."""
+
+
+class Newest(Generic[T]):
+    """The newest values of a function by key; many would make each garbage collection longer."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the value of the key, made if it is not kept; an error of `make` is raised."""
+        if key not in self._values:
+            self._values[key] = make()
+            if len(self._values) > self._most:
+                self._values.popitem(last=False)
+        self._values.move_to_end(key)
+        return self._values[key]
+
+
+def place_of(repository: ConfigRepository, path: str) -> Hashable:
+    """Return where a configuration comes from and what changes with its content; None if there is none."""
+    source = repository._find_object_source(path, ObjectType.CONFIG)
+    if source is None:
+        return None
+    state: Hashable = None  # the configurations in Hydra's own package do not change
+    if source.scheme() == "file":
+        found = Path(source.path, source._normalize_file_name(path)).stat()
+        state = found.st_ino, found.st_mtime_ns, found.st_size
+    return source.scheme(), source.provider, source.path, path, state
 
 
 @contextmanager
-def parsed_once() -> Iterator[None]:
-    """Parse a configuration file again only if it has changed; each composition gets a copy of its own."""
-    parsed: dict[Any, ConfigResult] = {}
-    parse = ConfigRepository.load_config
+def parts_kept() -> Iterator[None]:
+    """Read each file, parse each override and merge each list of files once; a composition gets copies of them."""
+    load, load_one, merge, choices, parse = (function for _, _, function in REPLACED)
+    files: Newest[ConfigResult | None] = Newest(500)
+    merged: Newest[DictConfig] = Newest(8)
+    overrides: Newest[Override] = Newest(500)
 
     def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None:
-        source = self._find_object_source(config_path, ObjectType.CONFIG)
-        if source is None or source.scheme() not in ("file", "pkg"):
-            return parse(self, config_path)
-        key = (source.scheme(), source.provider, source.path, config_path, _state(source, config_path))
-        if key not in parsed:
-            parsed[key] = parse(self, config_path)
-        result = parsed[key]
-        return replace(result, config=deepcopy(result.config))
+        place = place_of(self, config_path)
+        return load(self, config_path) if place is None else files.get(place, lambda: load(self, config_path))
 
+    def load_single_config(self: ConfigLoaderImpl, default: ResultDefault, repo: Any) -> ConfigResult:
+        result = load_one(self, default, repo)
+        return replace(result, config=deepcopy(result.config))  # the merge takes its nodes
+
+    def compose_config(self: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> DictConfig:
+        key = tuple((*astuple(default), place_of(repo.delegate, str(default.config_path))) for default in defaults)
+        return deepcopy(merged.get(key, lambda: merge(self, defaults, repo)))
+
+    def choices_if_used(known: Any, defaults: list[InputDefault], self_added: bool) -> DictConfig | None:
+        return choices(known, defaults, self_added) if any(one.is_interpolation() for one in defaults) else None
+
+    def parse_rule(self: OverridesParser, s: str, rule_name: str) -> Any:
+        if rule_name != "override":
+            return parse(self, s, rule_name)
+        return deepcopy(overrides.get(s, lambda: parse(self, s, rule_name)))
+
+    ours = (load_config, load_single_config, compose_config, choices_if_used, parse_rule)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConfigRepository, "load_config", load_config)
+        for (owner, name, _), function in zip(REPLACED, ours, strict=True):
+            patch.setattr(owner, name, function)
         yield
 
 
-def _state(source: ConfigSource, config_path: str) -> tuple[int, ...]:
-    """Return what changes with the content of a file; the files of Hydra's own package do not change."""
-    if source.scheme() == "pkg":
-        return ()
-    found = Path(source.path, source._normalize_file_name(config_path)).stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+@contextmanager
+def nothing_kept() -> Iterator[None]:
+    """Compose as Hydra does, inside `parts_kept`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name, function in REPLACED:
+            patch.setattr(owner, name, function)
+        yield
