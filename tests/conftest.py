@@ -1,4 +1,9 @@
-"""Shared fixtures: one small finished run, and the real data if they are available."""
+"""Shared fixtures: one small finished run, and the real data if they are available.
+
+Slow imports are within the fixtures: the process that hands out the tests has no use for them.
+"""
+
+from __future__ import annotations
 
 import gc
 import os
@@ -6,17 +11,13 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
 
-from forecast.common.processes import SIGNALS
-from tests.support.composing import parts_kept
-from tests.support.pictures import blank, drawing
-from tests.support.small import ROOT, hourly, quick, write
+if TYPE_CHECKING:
+    import pandas as pd
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes that tests start: threads mostly wait there, too
 
@@ -70,6 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
     """Compute in one thread: with such small models, threads mostly wait."""
+    import torch
+
     torch.set_num_threads(1)
 
 
@@ -84,6 +87,10 @@ def imports_are_no_garbage() -> None:
 @pytest.fixture
 def signals_and_threads() -> Iterator[None]:
     """Restore the signal handlers and threads that a tool changes in the test process."""
+    import torch
+
+    from forecast.common.processes import SIGNALS
+
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     threads = torch.get_num_threads()
     yield
@@ -103,6 +110,8 @@ def no_wait_for_the_disk() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def compositions_share_their_parts() -> Iterator[None]:
     """Read the files of `conf/` once, which takes most of the time of composing a configuration."""
+    from tests.support.composing import parts_kept
+
     with parts_kept():
         yield
 
@@ -110,6 +119,8 @@ def compositions_share_their_parts() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def blank_pictures() -> Iterator[None]:
     """Leave the pictures of runs blank, unless a test or fixture uses `drawn`."""
+    from tests.support.pictures import blank
+
     with blank():
         yield
 
@@ -117,6 +128,8 @@ def blank_pictures() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def drawn() -> Iterator[None]:
     """Draw the pictures of runs until the module ends."""
+    from tests.support.pictures import drawing
+
     with drawing():
         yield
 
@@ -133,6 +146,8 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> None:
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     """Train once on 700 hours: targets load and oil at very different levels, covariate air."""
     from forecast.training.train import train
+    from tests.support.pictures import drawing
+    from tests.support.small import hourly, quick, write
 
     folder = tmp_path_factory.mktemp("tiny")
     table = hourly()
@@ -182,7 +197,7 @@ def second_run(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="session")
 def etth1_path() -> Path:
     """Return the real ETTh1.csv beside the project."""
-    path = ROOT.parent / "shared" / "data" / "ETTh1.csv"
+    path = Path(__file__).resolve().parents[2] / "shared" / "data" / "ETTh1.csv"
     if not path.is_file():
         pytest.skip("ETTh1.csv is not available")
     return path

@@ -117,7 +117,10 @@ def test_no_docstring_begins_with_give() -> None:
     for path in (
         path for folder in ("forecast", "benchmarks", "tests", "docs") for path in (ROOT / folder).rglob("*.py")
     ):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not re.search(r"[\"'](?:\s|\\\n)*gives?\b", text, re.IGNORECASE):
+            continue  # no docstring to look for: parsing all files takes four seconds
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 words = (ast.get_docstring(node) or "").split()
                 if words and words[0].rstrip(".,:").lower() in ("give", "gives"):

@@ -130,7 +130,9 @@ def linformer(
     rows = min(rank, key_projection.shape[1])
 
     def project(projection: Tensor, positions: list[int], vectors: Tensor) -> Tensor:
-        mixed = [sum(projection[r, j].double() * vectors[j] for j in positions) for r in range(rows)]
+        weights = projection[:rows, positions].double().tolist()
+        taken = [vectors[j] for j in positions]
+        mixed = [sum(weight * vector for weight, vector in zip(line, taken, strict=True)) for line in weights]
         return torch.stack([row for row in mixed if isinstance(row, Tensor)])
 
     @functools.cache

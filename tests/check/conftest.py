@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forecast.check import exactness
+from forecast.check import costs, exactness
 from forecast.common import configuration
 
 COMPOSE = configuration.compose_words
@@ -28,5 +28,6 @@ def compose_once() -> Iterator[None]:
 
 @pytest.fixture
 def short_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sum over 300 positions in the check of long sums, which takes most of the time of all checks."""
+    """Sum over 300 positions, and count costs up to 1,024 tokens: longer ones take most of the time of all checks."""
     monkeypatch.setattr(exactness, "LONG", 300)
+    monkeypatch.setattr(costs, "LENGTHS", (256, 512, 1024))

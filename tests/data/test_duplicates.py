@@ -19,7 +19,7 @@ def table(seed: int = 0, rows: int = 400, columns: int = 3) -> Rows:
 
 def slowly(given: Rows, how: str) -> tuple[list[pd.Timestamp], list[list[float]], list[int]]:
     """Merge by looking at each time and each cell, in the order of the file."""
-    times, values, rows = given
+    times, values, rows = list(given[0]), *given[1:]
     found: tuple[list[pd.Timestamp], list[list[float]], list[int]] = ([], [], [])
     for time in sorted(set(times)):
         same = [place for place in range(len(times)) if times[place] == time]

@@ -1,3 +1,4 @@
+import math
 from pathlib import Path
 
 import numpy as np
@@ -37,18 +38,20 @@ def slowly(table: pd.DataFrame, frequency: str, missing: str) -> tuple[pd.DataFr
     filled = whole.copy()
     for name in whole.columns:
         cells = [float(cell) for cell in whole[name]]
+        made, seen = list(cells), [not math.isnan(cell) for cell in cells]
         for place in range(len(grid)):
-            if not np.isnan(cells[place]):
+            if seen[place]:
                 continue
-            before = [other for other in range(place) if not np.isnan(cells[other])]
-            after = [other for other in range(place, len(grid)) if not np.isnan(cells[other])]
+            before = [other for other in range(place) if seen[other]]
+            after = [other for other in range(place, len(grid)) if seen[other]]
             if not before:
                 continue
             if missing == "interpolate" and after:
                 share = (grid[place] - grid[before[-1]]) / (grid[after[0]] - grid[before[-1]])
-                filled.loc[grid[place], name] = cells[before[-1]] + share * (cells[after[0]] - cells[before[-1]])
+                made[place] = cells[before[-1]] + share * (cells[after[0]] - cells[before[-1]])
             else:
-                filled.loc[grid[place], name] = cells[before[-1]]
+                made[place] = cells[before[-1]]
+        filled[name] = made
     start = int(np.argmax(filled.notna().all(axis=1)))
     return filled.iloc[start:], whole.notna().iloc[start:]
 

@@ -37,9 +37,10 @@ def blank() -> Iterator[None]:
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """Draw the pictures of runs inside `blank`."""
+def drawing(*names: str) -> Iterator[None]:
+    """Draw the pictures of runs inside `blank`: all of them, or those that the functions and classes `names` draw."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, original in DRAWN:
-            patch.setattr(module, name, original)
+            if not names or name in names:
+                patch.setattr(module, name, original)
         yield

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,19 @@ from forecast.training.prepare import prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.boards import curve, events, images
+from tests.support.pictures import drawing
 from tests.support.small import HORIZON, changed, hourly, quick, write
 
-pytestmark = [
-    pytest.mark.usefixtures("drawn"),
-    pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated")
 
 TAG = "1_forecasts/validation"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forecasts_drawn() -> Iterator[None]:
+    """Draw the forecasts at each validation, and no other picture."""
+    with drawing("ForecastPanels"):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ pytestmark = [
 PLACES = ["encoder.0.self", "encoder.1.self", "decoder.0.self", "decoder.0.cross"]
 OWN = [
     *("attention=probsparse", "attention.factor=1", "attention@cross_attention=mean", "model.dropout=0.2"),
-    *("model.encoder_layers=2", "model.decoder_layers=1", "training.validations_per_epoch=6.5"),
+    *("model.encoder_layers=2", "model.decoder_layers=1", "training.validations_per_epoch=6.5", "~callbacks.figures"),
 ]
 
 
@@ -91,7 +91,13 @@ def test_weights_and_scores_are_identical_without_the_probe(probed: Any, folder:
 
 def test_the_probe_of_a_bf16_training_is_in_float32_on_one_validation_batch(folder: Path) -> None:
     logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""}
-    config = quick(folder, "training.precision=bf16-mixed", "training.max_steps=2", "training.evaluation_batch_size=3")
+    config = quick(
+        folder,
+        "training.precision=bf16-mixed",
+        "training.max_steps=2",
+        "training.evaluation_batch_size=3",
+        "training.evaluation_stride=12",
+    )
     run, result = train({**config, "logger": logger})
     assert max(max(layer["distance"]) for layer in result["probe"]["layers"].values()) < 1e-5
     assert result["probe"]["windows"] == 3

@@ -124,7 +124,7 @@ def test_an_isolated_job_has_the_scores_of_another(tmp_path: Path, monkeypatch: 
         return train_apart(config, folder, argv)
 
     monkeypatch.setattr(job, "train_apart", observed)
-    words = ["attention=linear", "seed=2"]
+    words = ["attention=linear", "seed=2", "~callbacks.figures"]
     apart, together = (
         command(tmp_path, *words, f"sweep.name={name}", f"sweep.isolate={isolate}")
         for name, isolate in (("apart", "true"), ("together", "false"))

@@ -2,7 +2,6 @@
 
 import errno
 import threading
-import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -14,6 +13,7 @@ from forecast.training.tensorboard.logger import Board, make_logger
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.boards import curve, events, hparams_tab, images, last_scalars
+from tests.support.interruptions import next_second
 from tests.support.small import quick
 
 BOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
@@ -44,19 +44,19 @@ def test_the_logger_of_a_run_writes_one_event_file_only(tiny_run: TinyRun) -> No
 def test_a_curve_of_a_resumed_run_has_each_step_once(tmp_path: Path, target: str) -> None:
     places = {} if target == BOARD["_target_"] else {"name": "", "version": ""}
     for steps, level, purge_step in ((range(13), 100.0, 0), (range(10, 20), 0.0, 10)):
+        next_second()  # files are read in the order of the seconds in their names
         logger: Any = make_logger({"_target_": target, **places}, str(tmp_path), purge_step)
         for step in steps:
             logger.log_metrics({"train/loss": level + step}, step)
         logger.experiment.close()
-        time.sleep(1)  # files are read in the order of the seconds in their names
     wanted = {step: (100.0 if step < 10 else 0.0) + step for step in range(20)}
     assert curve(tmp_path, "train/loss") == wanted
 
 
 def test_a_restarted_run_hides_the_earlier_points_of_its_folder(tmp_path: Path) -> None:
     for steps, level in ((range(13), 100.0), (range(5), 0.0)):
+        next_second()  # files are read in the order of the seconds in their names
         started(tmp_path, steps, level).experiment.close()
-        time.sleep(1)  # files are read in the order of the seconds in their names
     assert curve(tmp_path, "train/loss") == {step: float(step) for step in range(5)}
 
 
