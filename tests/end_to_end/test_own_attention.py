@@ -35,7 +35,9 @@ def commands_of(name: str) -> list[str]:
 def copied(folder: Path, name: str) -> Path:
     """Return a folder with a copy of the program and the two files of a mechanism."""
     for part in ("forecast", "conf"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.pyc.*")
+        )  # another process writes those
     shutil.copy(ROOT / "train.py", folder)
     for path, content in files_of(name):
         (folder / path).write_text(content, encoding="utf-8")

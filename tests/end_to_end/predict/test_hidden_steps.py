@@ -43,6 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     table = table.drop(index=[*range(100, 110)])
     source = write(folder / "hours.csv", table)
     words = ["data=csv", f"data.path={source}", "data.known_covariates=[air]", "data.missing=mask"]
+    words += ["training.max_steps=2"]
     config = quick(folder / "outputs", *words, "attention=probsparse", "attention.factor=1", model="informer")
     run, result = train(config)
     return TinyRun(run.path, source, table, config, result, words)

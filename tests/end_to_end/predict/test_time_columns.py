@@ -21,7 +21,7 @@ from tests.support.small import CONTEXT, HORIZON, hourly, quick, write
 EARLIER = 60
 """Rows before the first that is used."""
 
-LEARNING = ["model.linear_path=zero", "training.max_steps=12"]
+LEARNING = ["model.linear_path=zero", "training.max_steps=2"]
 
 
 def in_two_columns(table: pd.DataFrame) -> pd.DataFrame:

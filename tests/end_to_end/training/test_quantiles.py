@@ -16,7 +16,7 @@ from tests.support.boards import events
 from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import HORIZON, hourly, quick, write
 
-WORDS = ["loss=quantile", "training.validations_per_epoch=8", "training.max_steps=30", "optimizer.lr=0.01"]
+WORDS = ["loss=quantile", "training.validations_per_epoch=8", "training.max_steps=12", "optimizer.lr=0.01"]
 WORDS += ["model.encoder_layers=1"]  # a layer takes seconds to export
 
 
@@ -48,7 +48,7 @@ def test_the_result_has_the_levels_and_scores_of_its_quantiles(whole: tuple[Run,
 def test_a_resumed_run_has_the_results_of_a_complete_run(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, result = train_in_two_parts(config, tmp_path, 17, monkeypatch)
+    run, result = train_in_two_parts(config, tmp_path, 7, monkeypatch)
     assert_same(run, result, whole)
     assert (run.path / "calibration.safetensors").read_bytes() == (
         whole[0].path / "calibration.safetensors"

@@ -32,7 +32,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     source = write(folder / "hours.csv", laws())
     words = ["data=csv", f"data.path={source}", "data.targets=[one,two]", "data.known_covariates=[heat]"]
     words += ["model.path_weights=series", "model.response_width=8", "model.linear_path=weighted", "loss=quantile"]
-    words += ["training.start_confidence=null", "training.max_steps=30", "training.validations_per_epoch=8"]
+    words += ["training.start_confidence=null", "training.max_steps=12", "training.validations_per_epoch=8"]
     return quick(folder / "outputs", *words)
 
 
@@ -51,7 +51,7 @@ def test_the_result_names_the_maps_of_the_series(whole: tuple[Run, dict[str, Any
 def test_a_resumed_run_has_the_results_of_a_complete_run(
     config: dict[str, Any], whole: tuple[Run, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert_same(*train_in_two_parts(config, tmp_path, 17, monkeypatch), whole)
+    assert_same(*train_in_two_parts(config, tmp_path, 7, monkeypatch), whole)
 
 
 @pytest.mark.exhaustive
