@@ -32,12 +32,14 @@ def commands_of(name: str) -> list[str]:
     return re.findall(rf"^python (?:-m forecast\.check|train\.py) .*\b{name}\b.*$", text_of(name), re.MULTILINE)[:2]
 
 
+BEING_WRITTEN = "*.pyc.*"
+"""Names of bytecode files that another process has not finished yet."""
+
+
 def copied(folder: Path, name: str) -> Path:
     """Return a folder with a copy of the program and the two files of a mechanism."""
     for part in ("forecast", "conf"):
-        shutil.copytree(
-            ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.pyc.*")
-        )  # another process writes those
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns(BEING_WRITTEN))
     shutil.copy(ROOT / "train.py", folder)
     for path, content in files_of(name):
         (folder / path).write_text(content, encoding="utf-8")
