@@ -109,7 +109,7 @@ def no_wait_for_the_disk() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def compositions_share_their_parts() -> Iterator[None]:
-    """Read the files of `conf/` once, which takes most of the time of composing a configuration."""
+    """Keep the parts of compositions that are equal each time, which take most of the time of composing."""
     from tests.support.composing import parts_kept
 
     with parts_kept():

@@ -18,9 +18,9 @@ PENALTIES = torch.logspace(-8, 1, 19, dtype=torch.float64)
 """Candidate ridge penalties, relative to the mean diagonal of the Gram matrix."""
 
 ROWS = 2048
-"""Rows of the normal equations, a window of a series each, that are multiplied together on a CPU.
+"""About as many rows of the normal equations, a window of a series each, are multiplied together on a CPU.
 
-With all series of 512 windows, the products leave a processor's cache: 21 series take 1.4 times as long, and 321 series
+With 512 windows of all series, the products leave a processor's cache: 21 series take 1.4 times as long, and 321 series
 take several hundred MB of memory.
 """
 
@@ -97,7 +97,7 @@ class _NormalEquations:
         gram, cross, energy, rows, targets, known, mixed, known_cross, series_targets = (
             torch.zeros(shape, dtype=torch.float64, device=windows.device) for shape in shapes
         )
-        for batch in windows.batches(_windows_at_once(windows)):
+        for batch in windows.batches(_windows_at_once(windows, inputs)):
             if inputs and batch.future_observed is not None:
                 batch = _with_targets(batch)
             past = batch.past[:, -look_back:, : windows.num_targets]
@@ -143,10 +143,13 @@ class _NormalEquations:
         return float(error + self.energy)
 
 
-def _windows_at_once(windows: Windows) -> int:
-    """Return how many windows are multiplied together: all series of a window have the same known inputs."""
+def _windows_at_once(windows: Windows, inputs: int) -> int:
+    """Return how many windows are multiplied together: on a CPU those of `ROWS`, at least 16 and at most 512.
+
+    With known inputs there are 512: their products with the past of each series are large sums, added once a part.
+    """
     most = 512
-    return most if windows.device.type != "cpu" else min(most, max(16, ROWS // windows.num_targets))
+    return most if inputs or windows.device.type != "cpu" else min(most, max(16, ROWS // windows.num_targets))
 
 
 def _with_targets(batch: Batch) -> Batch:

@@ -1,4 +1,4 @@
-"""Shared fixtures: sums that are short, and one composition of the configuration."""
+"""Shared fixtures: sums and counts over few positions, and one composition of the configuration."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -27,7 +27,7 @@ def compose_once() -> Iterator[None]:
 
 
 @pytest.fixture
-def short_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sum over 300 positions, and count costs up to 1,024 tokens: longer ones take most of the time of all checks."""
+def short_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sum over 300 positions, and count costs at 256 to 1,024: at more, these take most of the time of all checks."""
     monkeypatch.setattr(exactness, "LONG", 300)
     monkeypatch.setattr(costs, "LENGTHS", (256, 512, 1024))

@@ -25,7 +25,7 @@ from tests.check.wrong import ForgetsTheScale, formula
 
 CONSTANT = 2.0
 
-pytestmark = pytest.mark.usefixtures("short_sums")
+pytestmark = pytest.mark.usefixtures("short_checks")
 
 
 def calls_the_program(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor, **_: Any) -> Tensor:

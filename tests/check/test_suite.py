@@ -51,7 +51,7 @@ def test_a_fault_fails_its_own_check_and_no_other(
 ) -> None:
     replace_mean(monkeypatch, kind, mean_formula if kind in WITH_FORMULA else None)
     if check != LONG_SUMS:
-        request.getfixturevalue("short_sums")
+        request.getfixturevalue("short_checks")
     code = main(["mean", "--quiet"])
     assert (failed_checks(capsys), code) == ([check], 1)
 
@@ -70,7 +70,7 @@ def test_a_wrong_mechanism_beside_the_right_formula_fails_the_checks_that_say_wh
 ) -> None:
     replace_mean(monkeypatch, kind, wrong.formula)
     if LONG_SUMS not in WRONG[kind]:
-        request.getfixturevalue("short_sums")
+        request.getfixturevalue("short_checks")
     assert main(["mean", "--quiet"]) == 1
     failed = failed_checks(capsys)
     assert WRONG[kind] <= set(failed)
@@ -78,7 +78,7 @@ def test_a_wrong_mechanism_beside_the_right_formula_fails_the_checks_that_say_wh
         assert failed == list(WRONG[kind])
 
 
-@pytest.mark.usefixtures("short_sums")
+@pytest.mark.usefixtures("short_checks")
 def test_the_right_mechanism_beside_that_formula_passes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +94,7 @@ def test_the_map_of_a_wrong_mechanism_agrees_with_its_output(kind: type[Attentio
     torch.testing.assert_close(attention(query, key, value), attention.attention_map(query, key) @ value)
 
 
-@pytest.mark.usefixtures("short_sums")
+@pytest.mark.usefixtures("short_checks")
 @pytest.mark.parametrize("kind", [Softmax, ByFeatures, ChoosesByAllKeys, HeadsDifferAsDeclared])
 def test_mechanisms_without_a_fault_pass(
     kind: type[Attention], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

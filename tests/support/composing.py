@@ -37,8 +37,8 @@ REPLACED = [
 """What `parts_kept` replaces: owner, name and Hydra's own function."""
 
 
-class Newest(Generic[T]):
-    """The newest values of a function by key; many would make each garbage collection longer."""
+class Latest(Generic[T]):
+    """The values of a function that were used last, by key; more of them would make garbage collection longer."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -59,7 +59,7 @@ def place_of(repository: ConfigRepository, path: str) -> Hashable:
     source = repository._find_object_source(path, ObjectType.CONFIG)
     if source is None:
         return None
-    state: Hashable = None  # the configurations in Hydra's own package do not change
+    state: Hashable = None  # configurations in packages and in Hydra's store do not change
     if source.scheme() == "file":
         found = Path(source.path, source._normalize_file_name(path)).stat()
         state = found.st_ino, found.st_mtime_ns, found.st_size
@@ -68,11 +68,14 @@ def place_of(repository: ConfigRepository, path: str) -> Hashable:
 
 @contextmanager
 def parts_kept() -> Iterator[None]:
-    """Read each file, parse each override and merge each list of files once; a composition gets copies of them."""
+    """Keep the files, parsed overrides and merged lists of files that were used last; a composition gets copies.
+
+    The choices for interpolations in a defaults list are collected only if it has one.
+    """
     load, load_one, merge, choices, parse = (function for _, _, function in REPLACED)
-    files: Newest[ConfigResult | None] = Newest(500)
-    merged: Newest[DictConfig] = Newest(8)
-    overrides: Newest[Override] = Newest(500)
+    files: Latest[ConfigResult | None] = Latest(500)
+    merged: Latest[DictConfig] = Latest(8)
+    overrides: Latest[Override] = Latest(500)
 
     def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None:
         place = place_of(self, config_path)

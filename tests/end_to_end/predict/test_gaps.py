@@ -36,7 +36,7 @@ def repaired(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     table = holed(hourly())
     source = write(folder / "hours.csv", table)
     words = ["data=csv", f"data.path={source}", "data.past_covariates=[air]", "data.duplicates=mean"]
-    words += [f"data.missing={request.param}", "model.linear_path=zero", "training.max_steps=2"]
+    words += [f"data.missing={request.param}", "model.linear_path=zero", "training.max_steps=12"]
     config = quick(folder / "outputs", *words)
     with drawing() if request.param == "mask" else nullcontext():
         run, result = train(config)

@@ -48,14 +48,14 @@ def test_a_forecast_imports_no_module_of_training_or_export(tiny_run: TinyRun, t
         "import forecast\nshow('torch', 'pandas', *unused)\n"
         "import forecast.predict\nshow('torch', 'pandas', *unused)\n"
         "from forecast.predict.__main__ import main\nshow('torch', 'pandas', *unused)\n"
-        f"code = main({words!r})\nprint(code)\nshow('torch', *unused)\n"
         f"import pandas as pd\nframe = pd.read_csv({str(tiny_run.source)!r})\n"
         f"forecast.load({str(tiny_run.path)!r}).predict(frame)\nshow('torch', *unused)\n"
+        f"code = main({words!r})\nshow('torch', *unused)\nprint(code)\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=120)
     lines = ended.stdout.splitlines()
-    assert lines[:3] == ["[]", "[]", "[]"], ended.stderr
-    assert lines[-3:] == ["0", "['torch']", "['torch']"], ended.stderr
+    assert lines[:4] == ["[]", "[]", "[]", "['torch']"], ended.stderr
+    assert lines[-2:] == ["['torch']", "0"], ended.stderr
 
 
 def test_the_forecast_is_written_before_it_is_drawn(

@@ -22,14 +22,7 @@ from tests.support.small import HORIZON, changed, quick, rewrite
 from tests.support.sweeps import Ended, command, read, typed
 
 TARGET = "oil_temperature_c"
-WORDS = [
-    "ensemble=2",
-    "seed=5",
-    "model.linear_path=zero",
-    "optimizer.lr=0.01",
-    "training.evaluation_stride=12",
-    "training.max_steps=4",
-]
+WORDS = ["ensemble=2", "seed=5", "model.linear_path=zero", "optimizer.lr=0.01", "training.evaluation_stride=12"]
 
 
 @pytest.fixture(scope="module")

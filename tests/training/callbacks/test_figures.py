@@ -109,6 +109,7 @@ def test_drawing_restores_modes_and_random_state(
     assert not any(was_training)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_other_loggers_get_no_pictures(config: dict[str, Any], tmp_path: Path) -> None:
     logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""}
     run, _ = train({**changed(config, training__max_steps=1), "output_dir": str(tmp_path), "logger": logger})
