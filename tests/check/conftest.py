@@ -20,7 +20,7 @@ def composed(words: tuple[str, ...], folder: Path) -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def compose_once() -> Iterator[None]:
-    """Compose the arguments of a mechanism once for all commands, since that takes a tenth of the time of its checks."""
+    """Compose the arguments of a mechanism once for all commands, which saves a tenth of the time of its checks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(configuration, "compose_words", lambda words, folder: composed(tuple(words), folder))
         yield
