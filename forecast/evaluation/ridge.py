@@ -178,11 +178,32 @@ class _Solutions:
             self.values, self.vectors = torch.linalg.eigh(fitted.gram)
             self.rotated = self.vectors.T @ fitted.cross
 
+    def squared_errors(self, scored: _NormalEquations) -> list[float]:
+        """Return the sums of squared errors of all penalties on other rows, all of whose targets must be measured.
+
+        Without known inputs, a weight is V d r, with the eigenvectors V, the inverse eigenvalues d and r = V'X'Y. Its
+        squared error is then d' (V'GV * r r') d - 2 d' (r * V'C) 1 + the energy, with G and C those of the other rows:
+        a penalty takes L² operations instead of L² h.
+        """
+        if len(self.fitted.known):
+            return [scored.squared_error(self.fit(penalty)) for penalty in PENALTIES.tolist()]
+        vectors = _without_constant(self.vectors)
+        square = (vectors.T @ scored.gram @ vectors) * (self.rotated @ self.rotated.T)
+        product_sum = (self.rotated * (vectors.T @ scored.cross)).sum(1)
+        inverses = torch.stack([self._inverse(penalty) for penalty in PENALTIES.tolist()])  # (P, L)
+        squares = ((inverses @ square) * inverses).sum(1) - 2 * inverses @ product_sum + scored.energy
+        return squares.tolist()  # type: ignore[no-any-return]
+
+    def _inverse(self, penalty: float) -> Tensor:
+        """Return the inverses of the eigenvalues (L,) of the past with a penalty."""
+        shifted: Tensor = self.values.clamp(min=0) + penalty * self.unit
+        return shifted.reciprocal()
+
     def fit(self, penalty: float) -> LinearMap:
         """Return the map of one penalty, float64."""
         if not len(self.fitted.known):
-            inverse = 1 / (self.values.clamp(min=0) + penalty * self.unit)
-            return LinearMap(_without_constant(self.vectors @ (self.rotated * inverse[:, None])), "ridge")
+            weight = self.vectors @ (self.rotated * self._inverse(penalty)[:, None])
+            return LinearMap(_without_constant(weight), "ridge")
         scale = float(self.fitted.known.diagonal().mean()) or 1.0
         inverse = 1 / (self.values.clamp(min=0) + penalty * scale)  # (M,)
         scaled = self.mixed * inverse
@@ -229,16 +250,11 @@ def fit_and_score(train: Windows, validation: Windows, operations: float | None 
     whole, partial = _split_by_gaps(validation)
     scored = _NormalEquations.of(whole, look_back)
 
-    def error(candidate: tuple[_Solutions, float]) -> float:
-        solutions, penalty = candidate
-        fitted = solutions.fit(penalty)
-        squares = scored.squared_error(fitted)
-        if len(partial):
-            squares += float(evaluate(fitted, partial, 512).sums.squared.sum())
-        return squares
-
     candidates = list(product(maps, PENALTIES.tolist()))
-    errors = [error(candidate) for candidate in candidates]
+    errors = [error for solutions in maps for error in solutions.squared_errors(scored)]
+    if len(partial):
+        for place, (solutions, penalty) in enumerate(candidates):
+            errors[place] += float(evaluate(solutions.fit(penalty), partial, 512).sums.squared.sum())
     best = errors.index(min(errors))
     return _ridge(*candidates[best], every), errors[best]
 

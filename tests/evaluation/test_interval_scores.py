@@ -141,3 +141,14 @@ def test_too_few_windows_give_no_score_but_no_error() -> None:
     scores = sums.scores(np.ones(1), np.ones(1), np.ones((1, 1)))
     assert scores["coverage_80"] == 1
     assert scores["coverage_95"] is None
+
+
+def test_a_target_on_either_end_of_an_interval_is_inside() -> None:
+    sums = IntervalSums.zeros(Calibration.fit(torch.ones(50, 1, 1, 1), torch.ones(50, 1, 1)))
+    future = torch.tensor([-1.5, -1.0, 0.0, 1.0, 1.5, 0.0]).reshape(6, 1, 1)
+    observed = torch.tensor([True] * 5 + [False]).reshape(6, 1, 1)
+    sums.update(torch.zeros(6, 1, 1), torch.ones(6, 1, 1), future, observed)
+    scores = sums.scores(np.ones(1), np.ones(1), np.ones((1, 1)))
+    assert scores["coverage_80"] == 3 / 5
+    assert scores["winkler_80"] == pytest.approx(2 + (0.5 + 0.5) / 5 * 2 / 0.2)
+    assert [sums.reliability()[level] for level in ("0.1", "0.5", "0.9")] == [2 / 5, 3 / 5, 4 / 5]
