@@ -34,6 +34,22 @@ def reset_peak_memory(device: torch.device) -> None:
         return
 
 
+_TRIM, _SEPARATE = -1, -3
+"""Options of glibc's `mallopt`: the free bytes from which the heap shrinks, the size from which blocks are separate."""
+
+
+def keep_freed_memory() -> bool:
+    """Keep freed blocks of up to 32 MiB in this process; return whether the C library, glibc, can do that.
+
+    By default it returns them to the system, which clears every page of them before its next use. A training allocates
+    the same blocks at every step. On Weather at horizon 720, a step then had 3,200 page faults instead of 400 and took
+    1.03 to 1.13 times as long (medians of 49 steps, four pairs, two threads of an AMD EPYC). The peak was the same
+    within 4 %. Larger blocks are returned: the heap would not always reuse them. `reset_peak_memory` returns all.
+    """
+    change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    return change is not None and change(_TRIM, 2**31 - 1) == change(_SEPARATE, 2**25) == 1
+
+
 def peak_memory_mib(device: torch.device) -> float:
     """Return the peak in MiB: bytes allocated on a CUDA device, else the process's resident set."""
     if device.type == "cuda":

@@ -90,16 +90,16 @@ class IntervalSums:
         if not self.levels:
             return
         quantiles = self.calibration.each_quantile(forecast, spread, self.levels)
-        ends = {end for percent in LEVELS for end in interval_levels(percent)[:1]}
+        low_places = {self._place(interval_levels(percent)[0]) for percent in LEVELS}
         sums: list[_LevelSums] = []
         for place, (level, quantile) in enumerate(zip(self.levels, quantiles, strict=True)):
             error = future - quantile
             if observed is not None:
                 error = torch.where(observed, error, 0.0)
-            found = _LevelSums.of(error, strictly=level in ends)
-            self.pinball[place] += found.absolute + (2 * level - 1) * found.signed
-            self.below[place] += found.at_or_below - missing
-            sums.append(found)
+            level_sums = _LevelSums.of(error, strictly=place in low_places)
+            self.pinball[place] += level_sums.absolute + (2 * level - 1) * level_sums.signed
+            self.below[place] += level_sums.at_or_below - missing
+            sums.append(level_sums)
         for place, percent in enumerate(LEVELS):
             low_place, high_place = (self._place(level) for level in interval_levels(percent))
             if low_place is None or high_place is None:

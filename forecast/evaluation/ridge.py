@@ -183,7 +183,7 @@ class _Solutions:
 
         Without known inputs, a weight is V d r, with the eigenvectors V, the inverse eigenvalues d and r = V'X'Y. Its
         squared error is then d' (V'GV * r r') d - 2 d' (r * V'C) 1 + the energy, with G and C those of the other rows:
-        a penalty takes L² operations instead of L² h.
+        after two products of L³, a penalty takes L² operations instead of L² h.
         """
         if len(self.fitted.known):
             return [scored.squared_error(self.fit(penalty)) for penalty in PENALTIES.tolist()]

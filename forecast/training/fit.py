@@ -20,6 +20,7 @@ from torch import Tensor
 from forecast.common.errors import InputError, first_line
 from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
+from forecast.common.memory import keep_freed_memory
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import Fold, blocks
@@ -83,6 +84,7 @@ def fit(
     is the content of the checkpoint to resume from; None starts at the first step. `restart_hint` says how to start
     over if the run cannot be resumed. `resume_hint` says how to resume an interrupted run; None: `resume=<folder>`.
     """
+    keep_freed_memory()
     task, data, settings = prepared.task, prepared.data, prepared.settings.training
     fingerprint = _fingerprint(data)
     _check_same_data(fingerprint, group)

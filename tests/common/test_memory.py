@@ -1,9 +1,12 @@
+import platform
+import resource
+import subprocess
 import sys
 
 import pytest
 import torch
 
-from forecast.common.memory import peak_memory_mib, reset_peak_memory
+from forecast.common.memory import keep_freed_memory, peak_memory_mib, reset_peak_memory
 
 CPU = torch.device("cpu")
 
@@ -20,3 +23,23 @@ def test_a_peak_does_not_include_earlier_work_of_the_process() -> None:
     reset_peak_memory(CPU)
     assert peak_memory_mib(CPU) < before + 50
     assert len(above) == 100_000
+
+
+def faults_per_block() -> int:
+    """Return the page faults of a block of 16 MiB that is allocated and freed again and again."""
+    faults = []
+    for _ in range(8):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(2**22)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    return sorted(faults)[4]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
+def test_freed_memory_is_kept_for_the_next_allocation() -> None:
+    code = "from tests.common.test_memory import faults_per_block as faults, keep_freed_memory as keep\n"
+    command = [sys.executable, "-c", f"{code}print(faults(), keep(), faults())"]
+    returned, kept, faults = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert kept == str(keep_freed_memory())
+    assert int(faults) < 100
+    assert int(faults) <= int(returned)
