@@ -1,5 +1,6 @@
 """The state of Lightning's loop and callbacks: saved to and restored from checkpoints."""
 
+import math
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -35,7 +36,7 @@ def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, A
         for name in vars(counter):
             setattr(counter, name, step)
     loop._batches_that_stepped = step  # the step of the next logged point
-    over = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and _out_of_time(trainer))
+    over = content["stopped_by"] == EARLY or (content["stopped_by"] == TIME and seconds_allowed(trainer) == 0)
     trainer.should_stop = task.group.hand_out(over)  # the clocks of the processes differ
 
 
@@ -54,12 +55,13 @@ def stopped_by(trainer: lightning.Trainer) -> str | None:
         return STEPS
     if not trainer.should_stop:
         return None
-    return TIME if _out_of_time(trainer) else EARLY
+    return TIME if seconds_allowed(trainer) == 0 else EARLY
 
 
-def _out_of_time(trainer: lightning.Trainer) -> bool:
-    timers = [callback for callback in _callbacks(trainer) if isinstance(callback, Timer)]
-    return any((timer.time_remaining() or 1.0) <= 0 for timer in timers)  # None: no limit
+def seconds_allowed(trainer: lightning.Trainer) -> float:
+    """Return the seconds that `training.max_time` leaves, infinity without a limit."""
+    left = [callback.time_remaining() for callback in _callbacks(trainer) if isinstance(callback, Timer)]
+    return max(0.0, min((seconds for seconds in left if seconds is not None), default=math.inf))
 
 
 def validate(trainer: lightning.Trainer) -> None:

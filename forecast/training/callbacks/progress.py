@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from forecast.common.timing import clock
+from forecast.training.callbacks.loop_state import seconds_allowed
 
 REFRESH = 0.25
 """Seconds between two updates; each waits for the GPU to finish its step."""
@@ -130,7 +131,7 @@ class StepProgress(Callback):
         if self._validating:
             facts.append(self._validating)
         elif done >= 2 and left > 0:
-            facts.append(f"{clock((now - self._began) / done * left)} left")
+            facts.append(f"{clock(min((now - self._began) / done * left, seconds_allowed(trainer)))} left")
         return ", ".join(facts)
 
     def _stop(self) -> None:
@@ -156,6 +157,8 @@ class StepProgress(Callback):
             return
         time_of_each = f" of {clock(validation)}" if validation else ""
         work = f"{left:,} steps of {clock(step)} and {validations} validation{'s' * (validations > 1)}{time_of_each}"
+        if (allowed := seconds_allowed(trainer)) < total:
+            work, total = f"training.max_time ends it before {work} ({clock(total)})", allowed
         self._print(f"about {clock(total)} left: {work}, then scoring; Ctrl-C saves a checkpoint")
         if total >= VERY_LONG:
             self._print(SHORTER)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from lightning.pytorch.callbacks import Timer
 from rich.console import Console
 
 from forecast.training.callbacks import progress
@@ -15,12 +16,22 @@ from forecast.training.callbacks.progress import StepProgress
 class Training:
     """Calls the callback as a trainer does, with a fake clock."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, total: int, *, terminal: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        total: int,
+        *,
+        terminal: bool = False,
+        max_time: str | None = None,
+        **options: Any,
+    ) -> None:
         self.now = 0.0
         monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
         self.out = io.StringIO()
         console = Console(file=self.out, force_terminal=terminal, width=120)
-        self.trainer: Any = SimpleNamespace(global_step=0, max_steps=total, callback_metrics={}, num_val_batches=[4])
+        self.trainer: Any = SimpleNamespace(
+            global_step=0, max_steps=total, callback_metrics={}, num_val_batches=[4], callbacks=[Timer(max_time)]
+        )
         self.callback = StepProgress(**{"interval": 10, "validation_seconds": None, "console": console, **options})
         self.callback.on_train_start(self.trainer, Any)
 
@@ -84,6 +95,21 @@ def test_a_long_training_prints_an_estimate_after_a_few_steps(monkeypatch: pytes
     assert hint.startswith("to make it shorter: fewer data.targets, ")
     training.step(25.0)
     assert training.out.getvalue().count("about") == 1
+
+
+def test_the_time_left_ends_with_max_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timer has not started in these trainings, so it still leaves all of its time."""
+    training = Training(monkeypatch, 103, validation_seconds=36.0, max_time="00:00:20:00")
+    for seconds in (60.0, 25.0, 25.0):
+        training.step(seconds)
+    assert training.text().endswith(", 20 min left")
+    assert training.out.getvalue().splitlines()[1] == (
+        "about 20 min left: training.max_time ends it before 101 steps of 25 s and 11 validations of 36 s (49 min), "
+        "then scoring; Ctrl-C saves a checkpoint"
+    )
+    for _ in range(85):
+        training.step(10.0)
+    assert training.text().endswith(", 2 min 44 s left"), "the steps end before the limit"
 
 
 def test_a_short_training_prints_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
