@@ -178,16 +178,17 @@ def look_up(content: Any, path: str) -> Any:
 
 
 @contextmanager
-def folder_lock(folder: Path, *, wait: bool = False) -> Iterator[None]:
+def folder_lock(folder: Path, *, wait: bool = False, shared: bool = False) -> Iterator[None]:
     """Lock `folder` until the block or the process ends, without a lock file.
 
-    If another process holds the lock, `wait` for it or raise InputError.
+    If another process holds the lock, `wait` for it or raise InputError. A `shared` lock lets others read as well.
     """
     # not filelock: its lock file stays behind and cannot be created in a read-only folder
     handle = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
                 f"{folder}: another process is training there: wait for it, or start another run"

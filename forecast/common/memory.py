@@ -38,15 +38,15 @@ _TRIM, _SEPARATE = -1, -3
 """Options of glibc's `mallopt`: the free bytes from which the heap shrinks, the size from which blocks are separate."""
 
 
-def keep_freed_memory() -> bool:
-    """Keep freed blocks of up to 32 MiB in this process; return whether the C library, glibc, can do that.
+def keep_freed_memory(device: torch.device) -> bool:
+    """Keep freed blocks of up to 32 MiB in this process; return whether it does, which needs a CPU and glibc.
 
-    By default it returns them to the system, which clears every page of them before its next use. A training allocates
-    the same blocks at every step. On Weather at horizon 720, a step then had 4,300 page faults instead of 360 and took
-    1.06 and 1.07 times as long (medians of 49 steps, two pairs, two threads of an AMD EPYC). The peak was the same
-    within 2 %. Larger blocks are returned: the heap would not always reuse them. `reset_peak_memory` returns all.
+    By default much of what is freed goes back to the system, which clears every page before its next use. A training
+    allocates the same blocks at every step. On Weather at horizon 720, a step then had 4,300 page faults instead of 360
+    and took 1.06 and 1.07 times as long (medians of 49 steps, two pairs, two threads of an AMD EPYC). The peak was the
+    same within 2 %. Larger blocks are returned: the heap would not always reuse them. `reset_peak_memory` returns all.
     """
-    change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" and device.type == "cpu" else None
     return change is not None and change(_TRIM, 2**31 - 1) == change(_SEPARATE, 2**25) == 1
 
 

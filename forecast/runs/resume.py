@@ -70,11 +70,14 @@ def start_state(
         if folder is None or not (folder / CONFIG).is_file():
             yield StartState(wanted)
             return
-        stack.enter_context(folder_lock(folder))
+        finished = is_finished(folder)
+        stack.enter_context(folder_lock(folder, shared=finished))  # several sweeps may read a finished job
         check_links(folder)
         stored = read_config(folder)
         if merged is not None:  # a run folder must not choose the data file or its address
             stored = {**stored, "data": wanted.plain["data"]}
+        if finished and not is_finished(folder):
+            raise InputError(f"{folder}: another process is clearing it: wait for it, or start another run")
         finished = is_finished(folder)
         named = resume not in (False, "auto")  # only then may the length differ
         if differing := differences(wanted.plain, stored, budget=finished or not named):

@@ -59,6 +59,9 @@ TRANSPLANT = "transplant.json"
 JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
 """Files of a sweep in the folder of a job: words, error, traceback, and a note if the job did not start in time."""
 
+UNLOCKED = tuple(f".{name}." for name in (JOB, FAILED, TRACEBACK, LEFT))
+"""Starts of the names of temporary files that another process may be writing."""
+
 SLACK = 1024
 """Elements that building a model allocates in addition."""
 
@@ -153,10 +156,11 @@ class Run:
         return self.path / CHECKPOINTS
 
     def clear_temporary(self) -> None:
-        """Remove the unfinished files of a killed process."""
+        """Remove the unfinished files of a killed process, except those that a sweep writes without a lock."""
         for folder in (self.path, self.checkpoints):
             for file in folder.glob(".*.tmp"):
-                file.unlink()
+                if not file.name.startswith(UNLOCKED):
+                    file.unlink()
 
     def clear(self) -> None:
         """Remove every file that a run writes, except its configuration."""

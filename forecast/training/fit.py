@@ -84,7 +84,7 @@ def fit(
     is the content of the checkpoint to resume from; None starts at the first step. `restart_hint` says how to start
     over if the run cannot be resumed. `resume_hint` says how to resume an interrupted run; None: `resume=<folder>`.
     """
-    keep_freed_memory()
+    keep_freed_memory(prepared.device)
     task, data, settings = prepared.task, prepared.data, prepared.settings.training
     fingerprint = _fingerprint(data)
     _check_same_data(fingerprint, group)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from forecast.common.files import folder_lock
-from forecast.runs.run import CONFIG, clear_never_begun
+from forecast.runs.run import CONFIG, Run, clear_never_begun
 
 
 def started(parent: Path, name: str, *files: str) -> Path:
@@ -32,3 +32,10 @@ def test_only_a_folder_with_an_incomplete_first_file_is_removed(tmp_path: Path) 
     assert all(folder.exists() for folder in others)
     clear_never_begun(tmp_path)
     assert not in_use.exists()
+
+
+def test_temporary_files_that_another_process_may_be_writing_stay(tmp_path: Path) -> None:
+    names = (".failed.json.x.tmp", ".left.json.x.tmp", ".job.json.x.tmp", ".traceback.txt.x.tmp", ".result.json.x.tmp")
+    folder = started(tmp_path, "2026-01-01_00-00-00_aaaaaa", *names)
+    Run(folder).clear_temporary()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names[:-1])

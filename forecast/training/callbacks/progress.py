@@ -61,7 +61,7 @@ class StepProgress(Callback):
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Show the step from which the training starts or resumes."""
         self._began = self._last = self._line = time.monotonic()
-        self._first = trainer.global_step
+        self._first = trainer.datamodule.first_step  # type: ignore[attr-defined]  # restored after this
         self._bar.update(self._task, total=trainer.max_steps, completed=self._first)
         if self.console.is_terminal:
             self._bar.start()
@@ -130,8 +130,8 @@ class StepProgress(Callback):
         done, left = trainer.global_step - self._first, trainer.max_steps - trainer.global_step
         if self._validating:
             facts.append(self._validating)
-        elif done >= 2 and left > 0:
-            facts.append(f"{clock(min((now - self._began) / done * left, seconds_allowed(trainer)))} left")
+        elif done >= 2 and left > 0 and (allowed := seconds_allowed(trainer)) > 0:
+            facts.append(f"{clock(min((now - self._began) / done * left, allowed))} left")
         return ", ".join(facts)
 
     def _stop(self) -> None:
@@ -153,12 +153,13 @@ class StepProgress(Callback):
         self._is_estimated = True
         left, step = trainer.max_steps - trainer.global_step, statistics.median(steps)
         validations, validation = left // self.interval + 1, self.validation_seconds or 0.0
-        if (total := left * step + validations * validation) < LONG:
+        needed = left * step + validations * validation
+        if (total := min(needed, seconds_allowed(trainer) + validation)) < LONG:
             return
         time_of_each = f" of {clock(validation)}" if validation else ""
         work = f"{left:,} steps of {clock(step)} and {validations} validation{'s' * (validations > 1)}{time_of_each}"
-        if (allowed := seconds_allowed(trainer)) < total:
-            work, total = f"training.max_time ends it before {work} ({clock(total)})", allowed
+        if total < needed:
+            work = f"training.max_time ends it before {work} ({clock(needed)})"
         self._print(f"about {clock(total)} left: {work}, then scoring; Ctrl-C saves a checkpoint")
         if total >= VERY_LONG:
             self._print(SHORTER)

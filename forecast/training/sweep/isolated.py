@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from forecast.common.cli import explain
-from forecast.common.errors import Interrupted, ProcessFailed
+from forecast.common.errors import InputError, Interrupted, ProcessFailed
 from forecast.common.files import read_json, replacing, write_sealed
 from forecast.common.processes import SIGNALS, Child, Ended, StopRequest
 from forecast.runs.run import FAILED, RESULT, TRACEBACK
@@ -68,12 +68,16 @@ def record(failure: Failure, folder: Path, words: Sequence[str], token: str) -> 
 
 def marked(folder: Path, name: str, token: str) -> list[str]:
     """Return the sorted names of the jobs in `folder` in which the command `token` wrote the file `name`."""
-    names = [
-        path.parent.name
-        for path in folder.glob(f"*/{name}")
-        if (facts := read_json(path)) is not None and facts["sweep"] == token
-    ]
-    return sorted(names)
+    return sorted(path.parent.name for path in folder.glob(f"*/{name}") if _wrote(path, token))
+
+
+def _wrote(path: Path, token: str) -> bool:
+    """Return whether the command `token` wrote this file; a damaged file is not its own."""
+    try:
+        facts = read_json(path)
+    except InputError:
+        return False
+    return isinstance(facts, dict) and facts.get("sweep") == token
 
 
 def train_apart(config: Mapping[str, Any], folder: Path, argv: Sequence[str]) -> dict[str, Any]:

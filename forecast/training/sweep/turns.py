@@ -13,6 +13,7 @@ import torch
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, write_sealed
+from forecast.common.memory import keep_freed_memory
 from forecast.common.processes import Child, Ended
 from forecast.common.timing import load_since, read_load
 from forecast.data.sources import described_data
@@ -249,6 +250,7 @@ def _passes(config: Mapping[str, Any]) -> dict[str, Passes]:
         raise InputError("its training steps are compiled, which this timing does not support")
     no_map = Ridge(torch.zeros(1, int(config["horizon"])), "none", penalty=0.0, every=1)
     made = prepare(Settings.parse(config), linear_maps=LinearMaps(no_map, None))
+    keep_freed_memory(made.device)  # as the trainings do
     task, size, scored = made.task.to(made.device), made.settings.training.batch_size, evaluation_batch(made)
     train, test = _batch(made.data.parts["train"], size), _batch(made.data.parts["test"], scored)
     optimizer = task.configure_optimizers()["optimizer"]

@@ -145,7 +145,8 @@ def test_a_sweep_overwrites_neither_another_sweep_nor_a_running_job(tmp_path: Pa
     after = snapshot(folder)
     assert {path: after[path] for path in before} == before
     assert {Path(path).name for path in set(after) - set(before)} == {"failed.json"}
-    assert command(tmp_path, "sweep.name=s").code == 0
+    with folder_lock(folder, shared=True):  # of another sweep that reads it
+        assert command(tmp_path, "sweep.name=s").code == 0
     assert snapshot(folder) == before
 
 

@@ -23,6 +23,7 @@ class Training:
         *,
         terminal: bool = False,
         max_time: str | None = None,
+        first: int = 0,
         **options: Any,
     ) -> None:
         self.now = 0.0
@@ -32,6 +33,7 @@ class Training:
         self.trainer: Any = SimpleNamespace(
             global_step=0, max_steps=total, callback_metrics={}, num_val_batches=[4], callbacks=[Timer(max_time)]
         )
+        self.trainer.datamodule = SimpleNamespace(first_step=first)
         self.callback = StepProgress(**{"interval": 10, "validation_seconds": None, "console": console, **options})
         self.callback.on_train_start(self.trainer, Any)
 
@@ -98,13 +100,13 @@ def test_a_long_training_prints_an_estimate_after_a_few_steps(monkeypatch: pytes
 
 
 def test_the_time_left_ends_with_max_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timer has not started in these trainings, so it still leaves all of its time."""
+    """A validation follows the limit. The timer has not started here, so it still leaves all of its time."""
     training = Training(monkeypatch, 103, validation_seconds=36.0, max_time="00:00:20:00")
     for seconds in (60.0, 25.0, 25.0):
         training.step(seconds)
     assert training.text().endswith(", 20 min left")
     assert training.out.getvalue().splitlines()[1] == (
-        "about 20 min left: training.max_time ends it before 101 steps of 25 s and 11 validations of 36 s (49 min), "
+        "about 21 min left: training.max_time ends it before 101 steps of 25 s and 11 validations of 36 s (49 min), "
         "then scoring; Ctrl-C saves a checkpoint"
     )
     for _ in range(85):
@@ -118,12 +120,16 @@ def test_a_short_training_prints_no_estimate(monkeypatch: pytest.MonkeyPatch) ->
         training.step(1.0)
     training.callback.on_train_end(training.trainer, Any)
     assert training.out.getvalue() == ""
+    training = Training(monkeypatch, 1000, max_time="00:00:01:00")
+    for _ in range(5):
+        training.step(2.0)
+    assert training.out.getvalue() == ""
 
 
 def test_a_resumed_training_estimates_from_its_new_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    training = Training(monkeypatch, 100)
+    """The trainer's own counter is restored only after the start."""
+    training = Training(monkeypatch, 100, first=90)
     training.trainer.global_step = 90
-    training.callback.on_train_start(training.trainer, Any)
     for _ in range(5):
         training.step(2.0)
     assert training.text().endswith(", 10 s left")

@@ -15,7 +15,7 @@ from forecast.common import processes
 from forecast.common.errors import Interrupted
 from forecast.common.processes import environment
 from forecast.training.sweep import job
-from forecast.training.sweep.isolated import JobFailed, train_apart
+from forecast.training.sweep.isolated import JobFailed, marked, train_apart
 from tests.conftest import LIGHTNING
 from tests.support.sweeps import command, read
 
@@ -149,3 +149,10 @@ def test_an_isolated_job_that_fails_does_not_end_the_sweep(tmp_path: Path) -> No
     failed = read(tmp_path / "sweeps" / "apart" / "context_length-9000" / "failed.json")
     assert (failed["kind"], failed["exit_code"]) == ("InputError", 2)
     assert (tmp_path / "sweeps" / "apart" / "context_length-48" / "result.json").is_file()
+
+
+def test_a_damaged_mark_in_another_job_is_passed_over(tmp_path: Path) -> None:
+    for name, text in {"a": '{"sweep": "mine"}', "b": '{"sweep": "other"}', "c": "{", "d": "[]", "e": "{}"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "left.json").write_text(text)
+    assert marked(tmp_path, "left.json", "mine") == ["a"]

@@ -4,11 +4,14 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from forecast.common import processes
+from forecast.common.errors import InputError
 from forecast.runs.turns import TIMING, cost_key, read_turns
 from forecast.training.sweep import turns
 from forecast.training.sweep.turns import LONGEST, ROUNDS, Passes, time_in_turn, time_sweep
@@ -255,3 +258,15 @@ def test_a_data_file_on_the_command_line_may_be_read_for_a_folder(tmp_path: Path
     assert "give data.path=" in elsewhere["why"]
     assert "give data.path=" not in named["why"]
     assert "elsewhere.csv" in named["why"]  # the file does not exist
+
+
+def test_a_setting_is_timed_with_the_memory_setting_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keep(device: torch.device) -> None:
+        raise InputError(f"kept on {device}")
+
+    monkeypatch.setattr(turns, "_configuration", lambda *_: {"training": {}, "horizon": 1})
+    monkeypatch.setattr(turns.Settings, "parse", lambda config: config)
+    monkeypatch.setattr(turns, "prepare", lambda *_, **__: SimpleNamespace(device=torch.device("cpu")))
+    monkeypatch.setattr(turns, "keep_freed_memory", keep)
+    (setting,) = time_in_turn(["run"], 0.1)["settings"]
+    assert setting["why"] == "kept on cpu"
