@@ -149,7 +149,8 @@ def _wait(child: Child) -> Ended:
             return child.wait(PROGRESS)
         except TimeoutError:
             done = child.printed.splitlines().count(ROUND_DONE)
-            print(f"timing: {done} rounds finished" if done else "timing: preparing the models", flush=True)
+            finished = f"{done} round{'s' * (done > 1)} finished"
+            print(f"timing: {finished if done else 'preparing the models'}", flush=True)
 
 
 @dataclass(frozen=True)
