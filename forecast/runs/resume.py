@@ -70,15 +70,15 @@ def start_state(
         if folder is None or not (folder / CONFIG).is_file():
             yield StartState(wanted)
             return
-        finished = is_finished(folder)
-        stack.enter_context(folder_lock(folder, shared=finished))  # several sweeps may read a finished job
+        shared = is_finished(folder)
+        stack.enter_context(folder_lock(folder, shared=shared))  # several sweeps may read a finished job
         check_links(folder)
         stored = read_config(folder)
         if merged is not None:  # a run folder must not choose the data file or its address
             stored = {**stored, "data": wanted.plain["data"]}
-        if finished and not is_finished(folder):
-            raise InputError(f"{folder}: another process is clearing it: wait for it, or start another run")
         finished = is_finished(folder)
+        if shared and not finished:
+            raise InputError(f"{folder}: another process is clearing it: wait for it, or start another run")
         named = resume not in (False, "auto")  # only then may the length differ
         if differing := differences(wanted.plain, stored, budget=finished or not named):
             cure = RESTART_HINT if named else RESTART_JOB_HINT
