@@ -63,7 +63,7 @@ class DataSettings:
         only=DIAGNOSTIC,
     )
     distance: int = option(
-        "The answer of recall is this many horizons before the origin, or up to twice as many; 0: anywhere.",
+        "The answer of recall begins n to 2 n - 1 horizons before the origin; 0: anywhere.",
         unit="horizons",
         default=0,
         least=0,

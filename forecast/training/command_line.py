@@ -88,7 +88,7 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
 
 
 EXAMPLES = {
-    "python train.py": "simulated data, three minutes on two cores",
+    "python train.py": "simulated data, one to three minutes on two cores",
     "python train.py data=csv data.path=my.csv horizon=48": "your own table, 48 rows ahead",
     "python train.py resume=auto": "continue the newest run of this configuration",
     "python train.py -m attention=full,probsparse data=etth1 seed=1,2": "a sweep: four jobs, a table and a report",
