@@ -11,6 +11,9 @@ import numpy as np
 MARGIN = 0.1
 """An input is outside if it exceeds the range of training by more than this share of the range's width."""
 
+ROUNDING = 1e-9
+"""Tolerance for rounding, as a share of a column's largest value: the range of a constant column has no width."""
+
 NAMED = 3
 """Largest number of columns in a warning."""
 
@@ -73,7 +76,7 @@ class TrainingRange:
         self, what: str, low: np.ndarray, high: np.ndarray, lowest: np.ndarray, highest: np.ndarray, seen: np.ndarray
     ) -> str:
         """Return the warning about all columns whose `low` or `high` is outside; empty if none is."""
-        margin = MARGIN * (highest - lowest)
+        margin = MARGIN * (highest - lowest) + ROUNDING * np.maximum(np.abs(self.lowest), np.abs(self.highest))
         below, above = seen & (low < lowest - margin), seen & (high > highest + margin)
         places = np.flatnonzero(below | above)
         if not len(places):

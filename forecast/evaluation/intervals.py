@@ -16,6 +16,9 @@ MAX_WINDOWS = 1000
 MAX_SCORES = 2**22
 """Maximum number of stored scores (16 MiB), which lowers the number of windows for wide tables."""
 
+LEAST_WINDOWS = 39
+"""Number of windows whose scores are stored for tables of any width: enough for intervals of 95 and 97 %."""
+
 ROUNDING = 1e-9
 """Tolerance of a rank or level that is a whole number up to the rounding of decimal fractions."""
 
@@ -49,6 +52,11 @@ def ranks(coverage: float | Tensor, counts: Tensor) -> Tensor:
 def fewest_windows(coverage: float) -> int:
     """Return the smallest number of scores that a coverage needs."""
     return max(1, math.ceil(round(coverage / (1 - coverage), 6)))  # 0.8 is not exact in binary
+
+
+def _most_windows(cells: int) -> int:
+    """Return the largest number of windows whose scores are stored, of `cells` scores each."""
+    return min(MAX_WINDOWS, max(LEAST_WINDOWS, MAX_SCORES // cells))
 
 
 def middle(forecast: Tensor) -> Tensor:
@@ -99,7 +107,7 @@ class Calibration:
         """
         pairs = max(1, residuals.shape[-1] // 2)
         cells = pairs * residuals.shape[1] * residuals.shape[2]
-        step = max(1, math.ceil(len(residuals) / max(1, min(MAX_WINDOWS, MAX_SCORES // cells))))
+        step = max(1, math.ceil(len(residuals) / _most_windows(cells)))
         kept = slice((len(residuals) - 1) % step, None, step)  # the last window is the newest
         values = residuals[kept]
         if trained:
@@ -140,9 +148,12 @@ class Calibration:
                 "them, or train with more quantiles"
             )
         if self.count < (fewest := fewest_windows(coverage_of(self._nearest(level)))):
+            longer = (
+                ", or train with a longer validation split" if fewest <= _most_windows(math.prod(self.shape)) else ""
+            )
             return (
                 f"needs the scores of {fewest:,} held-out windows, the run has {self.count:,}: choose one nearer to "
-                "the median, or train with a longer validation split"
+                f"the median{longer}"
             )
         return None
 

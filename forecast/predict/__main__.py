@@ -152,7 +152,9 @@ def predict(
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
     from forecast.runs.ensemble import with_members
+    from forecast.runs.run import check_not_of_a_run
 
+    check_not_of_a_run(output, picture, sidecar)
     asked = Asked() if asked is None else asked
     question = asked.question()
     runs = [str(path) for path in with_members(runs)]

@@ -37,7 +37,7 @@ def answer(forecaster: "Forecaster", series: Series, question: Question) -> Fore
     if question.is_plain:
         check_forecast(values, dates, targets)
         return Forecast(pd.DataFrame(values, index=dates, columns=targets))
-    shift, past = _adapted(forecaster, series, question) if question.adaptive else (None, None)
+    shift, past = _adapted(forecaster, series, question) if question.adaptive else (None, ())
     spread = _spread(forecaster, context)
     quantiles = forecaster.calibration.quantiles(output, spread, question.quantiles, shift)[0].numpy()  # (h, C, Q)
     if question.quantile is not None:
@@ -58,18 +58,13 @@ def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
     return window_spread(scaled.to(torch.float32), observed).double() * forecaster.target_scale
 
 
-def _adapted(forecaster: "Forecaster", series: Series, question: Question) -> tuple[Tensor, int]:
+def _adapted(forecaster: "Forecaster", series: Series, question: Question) -> tuple[Tensor, tuple[int]]:
     """Return the shift of adaptive intervals, (h, C, Q), and the number of earlier forecasts that gave it.
 
     Earlier forecasts start within the input, and all their targets lie before its end.
     """
     end, horizon = len(series.frame), forecaster.horizon
-    origins = list(range(forecaster.context_length, end - horizon + 1))[-MAX_PAST:]
-    if not origins:
-        raise InputError(
-            f"adaptive: needs {forecaster.context_length + horizon} rows, the look-back and one horizon, to score an "
-            f"earlier forecast; the input has {end}: give more rows"
-        )
+    origins = _earlier_origins(forecaster, series)[-MAX_PAST:]
     windows = stack([forecaster.context(series, origin)[0] for origin in origins])
     with torch.inference_mode():
         outputs = [forecaster.model(*windows.rows(rows)) for rows in _chunks(forecaster, len(origins))]
@@ -87,7 +82,31 @@ def _adapted(forecaster: "Forecaster", series: Series, question: Question) -> tu
     )
     if question.quantile is not None:  # a single quantile is not adapted
         shift = torch.cat([shift, torch.zeros_like(shift[..., :1])], -1)
-    return shift, len(origins)
+    return shift, (len(origins),)
+
+
+def _earlier_origins(forecaster: "Forecaster", series: Series) -> list[int]:
+    """Return the rows of the input at which an earlier forecast can be scored; raise InputError if there is none.
+
+    As in training, a forecast does not begin in a gap whose fill depends on the value after it.
+    """
+    end, horizon, length = len(series.frame), forecaster.horizon, forecaster.context_length
+    origins = np.arange(length, end - horizon + 1)
+    if not len(origins):
+        raise InputError(
+            f"adaptive: needs {length + horizon} rows, the look-back and one horizon, to score an "
+            f"earlier forecast; the input has {end}: give more rows"
+        )
+    measured = series.observed_of(forecaster.channels)
+    if forecaster.policies.reads_past_gaps and measured is not None:
+        origins = origins[measured[origins - 1].all(1)]
+        if not len(origins):
+            raise InputError(
+                "adaptive: each earlier forecast would begin in a gap, whose fill depends on the value after it: "
+                "give more rows, or leave out adaptive"
+            )
+    rows: list[int] = origins.tolist()
+    return rows
 
 
 def _chunks(forecaster: "Forecaster", count: int) -> list[slice]:
@@ -101,7 +120,7 @@ def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
     facts, names = forecaster.facts, forecaster.channels
     if facts is None:
         return []
-    warnings = facts.warnings()
+    warnings = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
     if facts.training_range is not None:
         rows = slice(max(0, len(series.frame) - forecaster.context_length), None)
         context = series.frame[names].iloc[rows].to_numpy(np.float64)

@@ -66,6 +66,8 @@ class Forecaster:
         Number of steps of a forecast.
     path
         Run folder or exported file that the model was loaded from.
+    attention
+        Self-attention that replaces that of training, as `load` got it; None: that of training.
     """
 
     model: Model = field(repr=False)
@@ -87,6 +89,7 @@ class Forecaster:
     holidays: Holidays | None = None
     time_format: TimeFormat = PLAIN
     facts: ModelFacts | None = field(default=None, repr=False)
+    attention: str | None = None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
@@ -118,7 +121,7 @@ class Forecaster:
                 )
             return calibration_of_run(run.path, horizon, num_targets)
 
-        return cls._of(run.manifest(), model, run.path / MANIFEST, calibration)
+        return replace(cls._of(run.manifest(), model, run.path / MANIFEST, calibration), attention=attention)
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":

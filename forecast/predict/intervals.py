@@ -78,12 +78,12 @@ class Forecast:
     ends
         Lower and upper end of each interval, by its level in per cent.
     adapted_on
-        Number of earlier forecasts that adapted the intervals; None if they are not adaptive.
+        Number of earlier forecasts that adapted the intervals, for each model; empty if they are not adaptive.
     """
 
     values: pd.DataFrame
     ends: dict[float, tuple[pd.DataFrame, pd.DataFrame]] = field(default_factory=dict)
-    adapted_on: int | None = None
+    adapted_on: tuple[int, ...] = ()
 
     def columns(self, target: str, naive: pd.DataFrame | None = None) -> dict[str, pd.Series]:
         """Return the columns beside the value of a target: the ends of its intervals, and the naive forecast."""
@@ -130,7 +130,8 @@ def mean_of(forecasts: Sequence[Forecast]) -> Forecast:
         )
         for level in first.ends
     }
-    return Forecast(_mean([other.values for other in forecasts]), ends, first.adapted_on)
+    adapted_on = tuple(count for other in forecasts for count in other.adapted_on)
+    return Forecast(_mean([other.values for other in forecasts]), ends, adapted_on)
 
 
 def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

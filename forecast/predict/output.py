@@ -11,6 +11,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, sha256, write_json
 from forecast.common.spreadsheet import write_frame
+from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.intervals import Forecast, Question
@@ -78,9 +79,9 @@ class Outcome:
             return None
         facts = [member.facts.calibration for member in self.members if member.facts is not None]
         return {
-            "calibration": facts[0] if len(facts) == 1 else facts,
+            "calibration": _one_or_all(facts),
             "adaptive": self.question.adaptive,
-            "adapted_on_forecasts": self.forecast.adapted_on,
+            "adapted_on_forecasts": _one_or_all(self.forecast.adapted_on),
         }
 
     def interval_line(self) -> str | None:
@@ -90,14 +91,18 @@ class Outcome:
         named = " and ".join(f"{level:g} %" for level in self.question.levels)
         facts = self.members[0].facts
         calibration = None if facts is None else facts.calibration
+        past = " and ".join(map(str, sorted(set(self.forecast.adapted_on))))
+        adapted = f"; adapted on {past} earlier forecasts" if past else ""
         if calibration is None or len(self.members) > 1:
-            return f"{named} intervals: mean of the intervals of {len(self.members)} runs"
+            return f"{named} intervals: mean of the intervals of {len(self.members)} runs{adapted}"
         coverage = calibration.get("held_out_coverage", {})
         known = [f"{level} % covered {100 * value:.1f} %" for level, value in coverage.items() if value is not None]
-        covered = f"; held out, {', '.join(known)}" if known else ", which also selected the model: perhaps too narrow"
-        past = self.forecast.adapted_on
-        adapted = "" if past is None else f"; adapted on {past} earlier forecasts"
-        return f"{named} intervals: calibrated on {calibration['windows']:,} validation windows{covered}{adapted}"
+        covered = f"; held out, {', '.join(known)}" if known else ""
+        if calibration["method"] == IN_SAMPLE:
+            covered = ", which also selected the model: perhaps too narrow"
+        windows, stored = calibration["windows"], calibration.get("stored", calibration["windows"])
+        count = f"{windows:,}" if stored == windows else f"{stored:,} of {windows:,}"
+        return f"{named} intervals: calibrated on {count} validation windows{covered}{adapted}"
 
     def write(self, output: Path, layout: str) -> None:
         """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""
@@ -138,7 +143,12 @@ def _span(index: pd.Index) -> dict[str, Any]:
 
 def _model(forecaster: "Forecaster") -> dict[str, Any]:
     weights = None if forecaster.facts is None else forecaster.facts.weights
-    return {"path": str(forecaster.path), "weights_sha256": weights}
+    return {"path": str(forecaster.path), "weights_sha256": weights, "attention": forecaster.attention}
+
+
+def _one_or_all(values: Sequence[Any]) -> Any:
+    """Return the value of a single model, the list of those of several, None for none."""
+    return (values[0] if len(values) == 1 else list(values)) if values else None
 
 
 def _version() -> str:

@@ -229,14 +229,14 @@ def _score(network: Informer, data: ForecastData, attention: str, *, trained: bo
     )
 
 
-HEADINGS = ("attention", "look-back", "test windows", "MSE", "MAE", "MSE vs trained", "per window")
+HEADINGS = ("attention", "look-back", "windows", "MSE", "MAE", "MSE vs trained", "per window")
 
 
-def table_of(run: Run, scored: Sequence[Scored]) -> Table:
-    """Return the table of scores, the run as trained first."""
+def table_of(run: Run, scored: Sequence[Scored], split: str = "test") -> Table:
+    """Return the table of scores on the windows of a split, the run as trained first."""
     notes = (
-        "MSE, MAE: on z-scores, over all test windows; per window: time in a batch, measured in this process; no "
-        "weight was retrained",
+        f"MSE, MAE: on z-scores, over all {split} windows; per window: time in a batch, measured in "
+        "this process; no weight was retrained",
         *_share_notes(scored[0].share),
     )
     return Table(f"{run.path}: transplanted weights", HEADINGS, [_cells(row, scored[0]) for row in scored], notes)

@@ -21,7 +21,7 @@ from forecast.common.files import folder_lock, read_json, read_with_digest, repl
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import LATER, Mechanisms, Sizes
-from forecast.runs.ensemble import with_members
+from forecast.runs.ensemble import ENSEMBLE, with_members
 from forecast.runs.integrity import CURE, check_files, check_links, describe_files
 
 FORMAT = 2
@@ -85,6 +85,15 @@ DAMAGE = (
 
 CHANGED = "it is damaged, or of another version: copy it again, or train it again"
 """Message on a run whose manifest is inconsistent."""
+
+
+def check_not_of_a_run(*paths: Path) -> None:
+    """Raise InputError if a file written to one of the paths of `--output` would replace a file of a run."""
+    for path in paths:
+        is_run = all((path.parent / name).is_file() for name in (CONFIG, MANIFEST))
+        is_ensemble = (path.parent / ENSEMBLE).is_file()
+        if (is_run and path.name in (*NAMED, MANIFEST, TRANSPLANT)) or (is_ensemble and path.name == ENSEMBLE):
+            raise InputError(f"{path}: is a file of the run in its folder: choose another --output")
 
 
 @dataclass(frozen=True)

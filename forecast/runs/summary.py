@@ -176,13 +176,17 @@ def best_line(result: Mapping[str, Any]) -> str:
 
 def interval_line(result: Mapping[str, Any]) -> str | None:
     """Return what the intervals cover on the scored split, and what may be wrong with them; None without any."""
-    scores = result["test"].get("intervals") or {}
+    split = scored_split(result)
+    scores, by_step = result["test"].get("intervals") or {}, result["test"]["by_step"]
+    held_out = result["validation"].get("intervals") if split != "test" else None
+    if held_out is not None:  # the windows of the scored split calibrated the intervals
+        scores, by_step = held_out, []
     texts = []
     for percent in LEVELS:
         coverage = scores.get(f"coverage_{percent}")
         if coverage is None:
             continue
-        steps = [step.get(f"coverage_{percent}") for step in result["test"]["by_step"]]
+        steps = [step.get(f"coverage_{percent}") for step in by_step]
         known = [100 * step for step in steps if step is not None]
         span = f" ({min(known):.0f} to {max(known):.0f} % by step)" if known else ""
         texts.append(f"{percent} % intervals cover {100 * coverage:.1f} %{span}")
@@ -190,7 +194,8 @@ def interval_line(result: Mapping[str, Any]) -> str | None:
         return None
     in_sample = result.get("calibration", {}).get("method") == IN_SAMPLE
     note = "; perhaps too narrow: validation is too short to hold windows out" if in_sample else ""
-    return f"On the {scored_split(result)} split, {', '.join(texts)}{note}."
+    start = f"On the {split} split" if held_out is None else f"On held-out windows of the {split} split"
+    return f"{start}, {', '.join(texts)}{note}."
 
 
 def warnings(result: Mapping[str, Any]) -> list[str]:

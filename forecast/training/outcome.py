@@ -17,6 +17,7 @@ from forecast.common.pictures import draw_forecast
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
+from forecast.data.labels import decode_labels
 from forecast.data.windows import evenly_spaced
 from forecast.evaluation.achievable import achieved
 from forecast.evaluation.evaluate import Row, errors_by_part
@@ -134,13 +135,22 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     title = f"{name}: forecast of the last {data.split.scored} window, {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)
     if data.source.path is None:  # generated data: save an input file for `predict`
-        end = len(data.index) if data.source.origins is None else origin
-        _write_input(run.path / INPUT, data, slice(end - windows.context_length, end))
+        _write_input(run.path / INPUT, data, origin)
 
 
-def _write_input(path: Path, data: ForecastData, rows: slice) -> None:
+def _write_input(path: Path, data: ForecastData, last: int) -> None:
+    """Write a look-back as an input of `predict`, and the known covariates of the horizon if there are some.
+
+    It ends with the series, but where forecasts begin at certain rows only, or what comes next must be known: there it
+    ends at the `last` origin.
+    """
+    series, known = data.source.series, data.source.known_covariates
+    end = last if known or data.source.origins is not None else len(data.index)
+    stop = end + data.sizes["horizon"] if known else end
+    frame = decode_labels(series.frame.iloc[end - data.sizes["context_length"] : stop], series.labels)
+    frame.loc[data.index[end:stop], [name for name in frame.columns if name not in known]] = None
     with replacing(path) as file:
-        write_frame(file, data.source.series.frame.iloc[rows])
+        write_frame(file, frame)
 
 
 MAX_RESIDUALS = 2**18

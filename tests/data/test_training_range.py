@@ -80,3 +80,11 @@ def test_limits_survive_the_manifest_and_damage_is_refused(limits: TrainingRange
     for change in ({"columns": ["a"]}, {"lowest": [0.0, None]}):
         with pytest.raises((ValueError, TypeError)):
             TrainingRange.from_dict({**limits.to_dict(), **change})
+
+
+@pytest.mark.parametrize("values", [np.full(400, 0.1), np.full(400, -3.3), np.tile(np.sin(np.arange(LENGTH)), 20)])
+def test_a_column_that_repeats_itself_gives_no_warning(values: np.ndarray) -> None:
+    limits = TrainingRange.fit(values[:, None], ["a"], LENGTH)
+    assert limits.warnings(values[-LENGTH:, None]) == []
+    other = values[-LENGTH:, None] * 1.01
+    assert limits.warnings(other) != []

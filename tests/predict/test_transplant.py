@@ -63,6 +63,36 @@ def test_replacing_attention_by_itself_gives_the_same_bytes(
     assert f"attention: full instead of full, used to train {tiny_run.path}\n" in out
 
 
+def test_the_description_says_which_attention_was_used(tiny_run: TinyRun, tmp_path: Path) -> None:
+    assert forecast(tiny_run, tmp_path / "trained.csv") == 0
+    assert forecast(tiny_run, tmp_path / "mean.csv", "--attention", "mean") == 0
+    trained, mean = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("trained", "mean"))
+    assert [trained["models"][0]["attention"], mean["models"][0]["attention"]] == [None, "mean"]
+
+
+def test_a_warning_on_validation_errors_is_of_the_attention_of_training(tiny_run: TinyRun) -> None:
+    def warned(attention: str | None) -> bool:
+        forecaster = Forecaster.load(tiny_run.path, attention)
+        assert forecaster.facts is not None
+        worse = replace(forecaster.facts, validation_mse={"model": 2.0, "linear": 1.0})
+        texts = replace(forecaster, facts=worse).warnings(forecaster.read(tiny_run.source))
+        return any("was better than the model on validation" in text for text in texts)
+
+    assert warned(None)
+    assert not warned("mean")
+
+
+def test_the_table_names_the_split_that_is_scored(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = Path(shutil.copytree(tiny_run.path, tmp_path / "copied"))
+    result = read_json(copied / "result.json")
+    for split in ("test", "validation"):
+        rewrite(copied / "result.json", {**result, "data": {**result["data"], "scored_split": split}})
+        assert transplant(["--run", str(copied), "--attention", "mean", "--quiet"]) == 0
+        assert f"on z-scores, over all {split} windows" in " ".join(capsys.readouterr().out.split())
+
+
 def test_probsparse_with_all_queries_active_forecasts_like_full(tiny_run: TinyRun) -> None:
     trained = load(tiny_run.path).predict(tiny_run.table)
     scale = trained.std()

@@ -1,5 +1,6 @@
 """Forecasts from files with gaps and duplicate times, repaired as in training."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,9 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
+from forecast.model.original_units import Context
+from forecast.predict import answer
+from forecast.predict.__main__ import main as predict
 from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
@@ -104,6 +108,35 @@ def test_predict_repeats_the_forecast_of_the_last_test_window_with_gaps(repaired
     again, stored = dated(tmp_path / "again.csv"), dated(repaired.path / "forecast.csv")
     assert again.index.equals(stored.index)
     assert float(((again - stored) / hourly()[["load", "oil"]].std()).abs().max().max()) < 1e-5
+
+
+def test_adaptive_intervals_learn_from_no_value_after_a_gap(
+    repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With interpolation an earlier forecast that begins in a gap would read the value after it."""
+    missing, contexts = repaired.config["data"]["missing"], []
+    stacked = answer.stack
+
+    def stack(windows: Sequence[Context]) -> Context:
+        contexts.append(stacked(windows).past)
+        return stacked(windows)
+
+    monkeypatch.setattr(answer, "stack", stack)
+    gap, table = range(600, 606), hourly()
+    origins = len(table) - HORIZON + 1 - CONTEXT
+    for value in (0.0, 1e-3):  # added to the value after the gap
+        table.loc[gap.stop, "oil"] += value
+        source = write(tmp_path / "open.csv", table.drop(index=[*gap]))
+        words = ["--run", str(repaired.path), "--input", str(source), "--output", str(tmp_path / "next.csv")]
+        assert predict([*words, "--levels", "80", "--adaptive"]) == 0
+        kept = origins - len(gap) * (missing == "interpolate")
+        assert f"; adapted on {min(kept, answer.MAX_PAST)} earlier forecasts" in capsys.readouterr().out
+    before, after = contexts
+    ends = np.array(
+        [end for end in range(CONTEXT, len(table) - HORIZON + 1) if missing != "interpolate" or end - 1 not in gap]
+    )
+    for context, changed, end in zip(before, after, ends[-len(before) :], strict=True):
+        assert bool((context == changed).all()) == (end <= gap.stop or end - CONTEXT > gap.stop)
 
 
 def test_an_input_that_ends_in_a_gap_is_forecast_with_a_note(

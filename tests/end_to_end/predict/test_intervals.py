@@ -18,9 +18,11 @@ from forecast.export.__main__ import main as export
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.transplant import main as transplant
+from forecast.runs.ensemble import write_ensemble
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, put
-from tests.support.small import CONTEXT, HORIZON, snapshot, write
+from tests.support.small import CONTEXT, HORIZON, rewrite, snapshot, write
 
 pytestmark = pytest.mark.usefixtures("no_picture", "signals_and_threads")
 
@@ -110,7 +112,11 @@ def test_the_sidecar_describes_run_input_levels_and_calibration(tiny_run: TinyRu
     from forecast.common.files import sha256
 
     assert content["models"] == [
-        {"path": str(tiny_run.path), "weights_sha256": sha256(tiny_run.path / "model.safetensors")}
+        {
+            "path": str(tiny_run.path),
+            "weights_sha256": sha256(tiny_run.path / "model.safetensors"),
+            "attention": None,
+        }
     ]
     assert content["input"]["sha256"] == sha256(tiny_run.source)
     assert content["input"]["rows"] == len(tiny_run.table)
@@ -175,6 +181,69 @@ def test_an_exported_file_has_the_intervals_of_its_run(tiny_run: TinyRun, tmp_pa
     assert file["models"][0]["weights_sha256"] == run["models"][0]["weights_sha256"]
 
 
+# --- files of a run
+
+
+@pytest.mark.parametrize(
+    "name", ["forecast.csv", "result.csv", "manifest.csv", "config.csv", "transplant.parquet", "errors.parquet"]
+)
+def test_no_file_of_a_run_is_replaced(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    copied = Path(shutil.copytree(tiny_run.path, tmp_path / "copied"))
+    before = snapshot(copied)
+    assert command(copied, tiny_run.source, copied / name) == 2
+    assert expect_one_line(capsys).endswith("is a file of the run in its folder: choose another --output\n")
+    monkeypatch.chdir(copied)
+    assert command(Path(), tiny_run.source, Path(name)) == 2
+    assert snapshot(copied) == before
+    assert command(copied, tiny_run.source, copied / "next.csv") == 0
+    assert command(copied, tiny_run.source, tmp_path / name.replace("parquet", "csv")) == 0
+
+
+def test_no_file_of_an_ensemble_or_of_a_run_is_replaced(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_run.path, tmp_path / "seed-1")
+    write_ensemble(tmp_path, ["seed-1"], {})
+    assert command(tmp_path, tiny_run.source, tmp_path / "ensemble.csv") == 2
+    assert expect_one_line(capsys).startswith(f"error: {tmp_path / 'ensemble.json'}: is a file of the run")
+    words = ["--run", str(tmp_path / "seed-1"), "--attention", "mean", "--output", str(tmp_path / "seed-1/result.json")]
+    assert transplant(words) == 2
+    assert expect_one_line(capsys).startswith(f"error: {tmp_path / 'seed-1/result.json'}: is a file of the run")
+
+
+# --- the printed line
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"windows": 60, "stored": 60}, "60 validation windows\n"),
+        ({"windows": 2785, "stored": 929}, "929 of 2,785 validation windows\n"),
+        ({"windows": 60}, "60 validation windows\n"),
+        (
+            {"windows": 60, "method": "in-sample"},
+            "60 validation windows, which also selected the model: perhaps too narrow\n",
+        ),
+    ],
+)
+def test_the_line_says_what_calibrated_the_intervals(
+    tiny_run: TinyRun,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    facts: dict[str, Any],
+    words: str,
+) -> None:
+    """Without a held-out coverage of 80 and 95 %, as of other trained quantiles, cross-fitting is not in-sample."""
+    copied = Path(shutil.copytree(tiny_run.path, tmp_path / "copied"))
+    manifest = json.loads((copied / "manifest.json").read_text())
+    calibration = {"method": "cross-fitting", "explanation": "", "held_out_coverage": {"80": None, "95": None}}
+    rewrite(copied / "manifest.json", {**manifest, "calibration": {**calibration, **facts}})
+    assert command(copied, tiny_run.source, tmp_path / "next.csv", "--levels", "50") == 0
+    assert f"50 % intervals: calibrated on {words}" in capsys.readouterr().out
+
+
 # --- adaptive
 
 
@@ -188,6 +257,17 @@ def test_adaptive_intervals_widen_after_a_change_of_the_series(tiny_run: TinyRun
     widths = [float((frame["load_upper_80"] - frame["load_lower_80"]).mean()) for frame in (plain, adapted)]
     assert widths[1] > widths[0]
     np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
+
+
+def test_an_ensemble_says_on_how_many_forecasts_each_member_adapted(
+    tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + HORIZON + 9))
+    words = ["--run", str(second_run), "--levels", "80", "--adaptive"]
+    assert command(tiny_run.path, source, tmp_path / "next.csv", *words) == 0
+    expected = "80 % intervals: mean of the intervals of 2 runs; adapted on 10 earlier forecasts\n"
+    assert expected in capsys.readouterr().out
+    assert sidecar(tmp_path / "next.csv")["intervals"]["adapted_on_forecasts"] == [10, 10]
 
 
 def test_adaptive_intervals_say_on_how_many_forecasts_they_adapted(

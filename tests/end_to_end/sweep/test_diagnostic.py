@@ -10,6 +10,7 @@ import pytest
 from forecast.common.files import read_json
 from forecast.data.diagnostic import best_mse, simulate
 from forecast.data.settings import DataSettings
+from forecast.predict.__main__ import main as predict
 from tests.support.sweeps import typed
 
 SMALL = [
@@ -28,6 +29,13 @@ SMALL = [
 def ended(folder: Path, *words: str) -> None:
     done = typed("-m", "experiment=diagnostic", *SMALL, f"output_dir={folder}", *words)
     assert done.code in (0, None), done.both.getvalue()
+
+
+def _check_input(run: Path, output: Path) -> None:
+    """Check that the command that a run prints forecasts what the run did; its last test window is the input."""
+    assert predict(["--run", str(run), "--input", str(run / "input.csv"), "--output", str(output)]) == 0
+    ours, its = (pd.read_csv(path, index_col="date")["value"] for path in (output, run / "forecast.csv"))
+    pd.testing.assert_series_equal(ours, its, rtol=1e-5)
 
 
 @pytest.mark.slow
@@ -58,7 +66,10 @@ def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[
         assert rows["seasonal_naive"] is None
         last = simulate(series)[-1]
         written = pd.read_csv(result["folder"] / "input.csv")["value"]
-        np.testing.assert_allclose(written, last[:-8])  # the look-back of the last generated window
+        known = int(data["kind"] == "events")
+        np.testing.assert_allclose(written.dropna(), last[:-8])  # the look-back of the last generated window
+        assert len(written) - written.count() == 8 * known
+        _check_input(result["folder"], tmp_path / "next.csv")
     without_report(folder)
     text = (folder / "report.md").read_text()
     assert "## Diagnostic series" in text

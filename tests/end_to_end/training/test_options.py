@@ -174,7 +174,11 @@ def test_without_a_test_split_validation_is_scored_under_its_name(tmp_path: Path
     assert result["test"]["scaled"] == result["validation"]["scaled"]
     assert f"all {result['data']['windows']['validation']:,} validation windows" in title(result)
     assert "no test split: these windows selected the weights" in summary(result)
-    assert "On the validation split" in summary(result)
+    held_out = result["validation"]["intervals"]["coverage_80"]
+    assert held_out != result["test"]["intervals"]["coverage_80"]  # those windows calibrated the intervals
+    assert f"On held-out windows of the validation split, 80 % intervals cover {100 * held_out:.1f} %" in summary(
+        result
+    )
     with pytest.raises(InputError, match="no test split"):
         read_runs([run.path])
 
