@@ -17,7 +17,7 @@ MAX_SCORES = 2**22
 """Maximum number of stored scores (16 MiB), which lowers the number of windows for wide tables."""
 
 LEAST_WINDOWS = 39
-"""Number of windows whose scores are stored for tables of any width: enough for intervals of 95 and 97 %."""
+"""Limit that `MAX_SCORES` does not lower. Of more windows at least half this number is stored, enough for 95 %."""
 
 ROUNDING = 1e-9
 """Tolerance of a rank or level that is a whole number up to the rounding of decimal fractions."""

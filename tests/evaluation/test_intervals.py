@@ -160,9 +160,10 @@ def test_of_many_windows_evenly_spaced_ones_are_stored_with_the_newest(monkeypat
 def test_a_wide_table_stores_the_scores_that_an_interval_of_95_percent_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_SCORES", 100)
     residuals, spread = residuals_of(1000)
-    calibration = Calibration.fit(residuals, spread)
-    assert 19 <= calibration.count <= module.LEAST_WINDOWS
-    calibration.check_intervals([80, 95])
+    for windows in (39, 40, 78, 79, 1000):
+        calibration = Calibration.fit(residuals[:windows], spread[:windows])
+        assert 20 <= calibration.count <= module.LEAST_WINDOWS
+        calibration.check_intervals([80, 95])
     with pytest.raises(InputError, match="needs the scores of 199 held-out windows") as refused:
         calibration.check_intervals([99.5])
     assert str(refused.value).endswith("choose one nearer to the median")  # a longer split would not store more
