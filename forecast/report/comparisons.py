@@ -73,14 +73,27 @@ class SeedSpread:
 
 
 def seed_spread(settings: Sequence[Setting]) -> SeedSpread:
-    """Pool the standard deviation over seeds from all settings, since each has too few seeds.
+    """Pool the standard deviation over seeds from several settings, since each has too few seeds.
 
-    The relative standard deviation is assumed equal for all settings. The linear path is left out: it hardly varies.
+    The relative standard deviation is assumed equal for them. The linear path is left out: it hardly varies.
     """
     varying = [setting for setting in settings if not setting.is_linear_path and setting.mean(MSE) > 0]
     freedom = sum(len(setting.runs) - 1 for setting in varying)
     squares = sum(float(((setting.values(MSE) / setting.mean(MSE) - 1) ** 2).sum()) for setting in varying)
     return SeedSpread(math.sqrt(squares / freedom) if freedom else 0.0, freedom)
+
+
+def seed_spreads(settings: Sequence[Setting]) -> dict[int, SeedSpread]:
+    """Return the pooled standard deviation over seeds at each look-back, since it may differ many times over.
+
+    A look-back with too few degrees of freedom has that of all look-backs together.
+    """
+    every = seed_spread(settings)
+    spreads = {
+        look_back: seed_spread([setting for setting in settings if setting.look_back == look_back])
+        for look_back in sorted({setting.look_back for setting in settings})
+    }
+    return {key: spread if spread.freedom >= LEAST_FREEDOM else every for key, spread in spreads.items()}
 
 
 @dataclass(frozen=True)
@@ -131,11 +144,11 @@ class Comparisons:
     """All comparisons of a section, by setting key: with `full`, with `mean` at the same look-back, and with `best`.
 
     `best` has the lowest test MSE. It was chosen on these windows, so the level of `with_best` is corrected for all
-    pairs of settings (Bonferroni).
+    pairs of settings (Bonferroni). `seeds` has the standard deviation over seeds by look-back.
     """
 
     best: Setting
-    seeds: SeedSpread
+    seeds: Mapping[int, SeedSpread]
     reference: Mapping[Key, Comparison]
     control: Mapping[Key, Comparison]
     with_best: Mapping[Key, Comparison]
@@ -150,7 +163,7 @@ class Comparisons:
 def compare_all(section: Section) -> Comparisons:
     """Compare the settings of a section."""
     windows = {setting.key: read_windows(setting) for setting in section.settings}
-    seeds = seed_spread(section.settings)
+    seeds = seed_spreads(section.settings)
     best = min(section.settings, key=error)
     corrected = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
     by_key = {setting.key: setting for setting in section.settings}
@@ -173,9 +186,14 @@ def compare_all(section: Section) -> Comparisons:
 
 
 def compare(
-    setting: Setting, against: Setting, own: Windows, other: Windows, seeds: SeedSpread, level: float = LEVEL
+    setting: Setting,
+    against: Setting,
+    own: Windows,
+    other: Windows,
+    seeds: Mapping[int, SeedSpread],
+    level: float = LEVEL,
 ) -> Comparison:
-    """Compare two settings on the windows that both scored; `seeds` is the pooled standard deviation over seeds."""
+    """Compare two settings on the windows that both scored; `seeds` are those of `seed_spreads`."""
     if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
         return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
     if isinstance(own, str) or isinstance(other, str):
@@ -192,13 +210,22 @@ def compare(
     return Comparison(setting, against, widened, float(both[1].mean()), level=level)
 
 
-def _with_seeds(interval: Interval, setting: Setting, against: Setting, seeds: SeedSpread, level: float) -> Interval:
-    """Widen an interval by the variance between seeds, with Student's t; the half-widths add in quadrature."""
-    if seeds.freedom < LEAST_FREEDOM:
+def _with_seeds(
+    interval: Interval, setting: Setting, against: Setting, seeds: Mapping[int, SeedSpread], level: float
+) -> Interval:
+    """Widen an interval by the variance between seeds, with Student's t; the half-widths add in quadrature.
+
+    Across look-backs, t has the degrees of freedom of Welch and Satterthwaite.
+    """
+    by_spread: dict[SeedSpread, float] = {}
+    for each in (setting, against):
+        if not each.is_linear_path and (spread := seeds[each.look_back]).freedom >= LEAST_FREEDOM:
+            by_spread[spread] = by_spread.get(spread, 0.0) + (error(each) * spread.share) ** 2 / len(each.runs)
+    variance = sum(by_spread.values())
+    if not variance:
         return interval
-    varying = [each for each in (setting, against) if not each.is_linear_path]
-    variances = [(error(each) * seeds.share) ** 2 / len(each.runs) for each in varying]
-    half = math.sqrt(sum(variances)) * float(stdtrit(seeds.freedom, (1 + level) / 2))
+    freedom = variance**2 / sum(part**2 / spread.freedom for spread, part in by_spread.items())
+    half = math.sqrt(variance) * float(stdtrit(freedom, (1 + level) / 2))
     low = interval.mean - math.hypot(interval.mean - interval.low, half)
     return replace(interval, low=low, high=interval.mean + math.hypot(interval.high - interval.mean, half))
 

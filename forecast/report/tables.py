@@ -388,7 +388,7 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
         ),
         "The compared numbers are each test window's MSE, averaged over the seeds.",
         "The intervals hold for further windows of this series"
-        + (", not for further seeds." if comparisons.seeds.freedom < LEAST_FREEDOM else " and for further seeds."),
+        + (" and for further seeds." if _known(comparisons.seeds) else ", not for further seeds."),
         *(
             ("a fifth: the block length is limited to a fifth of the windows; the interval may be too narrow.",)
             if any(pair.interval and pair.interval.capped for pair in comparisons.every)
@@ -398,15 +398,30 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
     )
 
 
-def _method(seeds: SeedSpread) -> tuple[str, ...]:
+def _known(seeds: Mapping[int, SeedSpread]) -> dict[SeedSpread, list[int]]:
+    """Return the look-backs of each standard deviation over seeds that has enough degrees of freedom."""
+    known: dict[SeedSpread, list[int]] = {}
+    for look_back, spread in seeds.items():
+        if spread.freedom >= LEAST_FREEDOM:
+            known.setdefault(spread, []).append(look_back)
+    return known
+
+
+def _method(seeds: Mapping[int, SeedSpread]) -> tuple[str, ...]:
     """Return the notes on how the intervals are computed."""
-    spread = (
-        f"From seed to seed, a setting's MSE varies by {100 * seeds.share:.2g} %. This relative standard deviation "
-        f"is pooled over all settings ({seeds.freedom} degrees of freedom). It widens each interval: the half-widths "
-        "of windows and seeds (Student's t) are added in quadrature.",
-    )
+    known, spread = _known(seeds), ()
+    if known:
+        parts = []
+        for each, look_backs in known.items():
+            at = f" at look-back {' and '.join(f'{length:,}' for length in look_backs)}" if len(known) > 1 else ""
+            parts.append(f"{100 * each.share:.2g} %{at} ({each.freedom} degrees of freedom)")
+        spread = (
+            f"From seed to seed, a setting's MSE varies by {' and '.join(parts)}. This relative standard deviation is "
+            f"pooled over all settings{' of a look-back' if len(seeds) > 1 else ''}. It widens each interval: the "
+            "half-widths of windows and seeds (Student's t) are added in quadrature.",
+        )
     return (
-        *(() if seeds.freedom < LEAST_FREEDOM else spread),
+        *spread,
         f"Intervals: circular block bootstrap (Politis and Romano 1992) with {DRAWS:,} draws, stretched for few blocks "
         "(Hesterberg 2015).",
         "Neighbouring windows share targets. A block is at least twice as long as they do, and longer if the "

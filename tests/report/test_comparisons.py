@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from forecast.evaluation.significance import LEVEL
 from forecast.report import comparisons
@@ -26,6 +27,7 @@ from forecast.report.comparisons import (
     compare_all,
     read_windows,
     seed_spread,
+    seed_spreads,
 )
 from forecast.report.sections import Setting, sections_of
 from forecast.report.tables import FoldingTable
@@ -50,7 +52,7 @@ def windows(values: np.ndarray, step: int = 1) -> Windows:
 
 def compare(own: Setting, against: Setting, first: Windows, second: Windows, level: float = LEVEL) -> Comparison:
     """Compare two settings with the variance between their own seeds."""
-    return comparisons.compare(own, against, first, second, seed_spread([own, against]), level)
+    return comparisons.compare(own, against, first, second, seed_spreads([own, against]), level)
 
 
 def compared(own: np.ndarray, other: np.ndarray) -> Comparison:
@@ -118,11 +120,41 @@ def test_variance_between_seeds_is_pooled_over_settings() -> None:
     settings = [setting(*(level * (1 + step) for step in (-0.01, 0, 0.01))) for level in (0.1, 0.4, 2.0, 7.0)]
     spread = seed_spread([*settings, setting(0.3)])
     assert (spread.freedom, spread.share) == (8, pytest.approx(0.01))
-    widened = comparisons.compare(setting(0.36), setting(0.4), own, other, spread).interval
+    widened = comparisons.compare(setting(0.36), setting(0.4), own, other, {512: spread}).interval
     assert widened is not None
     assert lone.interval is not None
     half = 3.355 * 0.01 * (0.36**2 + 0.4**2) ** 0.5
     assert widened.mean - widened.low == pytest.approx(np.hypot(half, lone.interval.mean - lone.interval.low), rel=1e-3)
+
+
+def test_each_look_back_has_its_own_variance_between_seeds() -> None:
+    """Pooled over both, the noisy one would get too narrow an interval and the other too wide a one."""
+    own, other = windows(errors(0.4, 1)), windows(errors(0.4, 2))
+    step = {720: 0.001, 2880: 0.03}
+    settings = {
+        length: [setting(*(0.4 * (1 + share * part) for part in (-1, 0, 1)), look_back=length) for _ in range(6)]
+        for length, share in step.items()
+    }
+    seeds = seed_spreads([each for group in settings.values() for each in group])
+    assert {length: (spread.freedom, round(spread.share, 9)) for length, spread in seeds.items()} == {
+        length: (12, share) for length, share in step.items()
+    }
+    plain = compare(setting(0.4), setting(0.4), own, other).interval
+    assert plain is not None
+
+    def half(first: int, second: int) -> float:
+        pair = settings[first][0], settings[second][1]
+        interval = comparisons.compare(*pair, own, other, seeds).interval
+        assert interval is not None
+        return float(((interval.mean - interval.low) ** 2 - (plain.mean - plain.low) ** 2) ** 0.5)
+
+    for length, share in step.items():
+        assert half(length, length) == pytest.approx(3.0545 * share * 0.4 * (2 / 3) ** 0.5, rel=1e-3)
+    one, two = ((0.4 * share) ** 2 / 3 for share in step.values())
+    freedom = (one + two) ** 2 / (one**2 / 12 + two**2 / 12)
+    assert half(720, 2880) == pytest.approx(float(stdtrit(freedom, 0.995)) * (one + two) ** 0.5, rel=1e-3)
+    few = seed_spreads([setting(0.4, 0.41, look_back=720), *settings[2880]])
+    assert (few[720].freedom, few[2880].freedom) == (13, 12)  # one degree of freedom is too few
 
 
 def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
@@ -236,7 +268,7 @@ def test_the_linear_path_neither_adds_to_the_variance_between_seeds_nor_is_widen
     assert (spread.freedom, spread.share) == (2, pytest.approx(0.01))
     assert seed_spread([setting(0.0, 0.0)]).freedom == 0
     alone = compare(setting(0.36), setting(0.4), own, other).interval
-    widened = comparisons.compare(path, trained, own, other, spread).interval
+    widened = comparisons.compare(path, trained, own, other, {512: spread}).interval
     assert alone is not None
     assert widened is not None
     half = 9.925 * 0.01 * 0.4 / 3**0.5
