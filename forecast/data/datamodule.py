@@ -359,6 +359,7 @@ class ForecastData(lightning.LightningDataModule):
     def training_range(self) -> TrainingRange:
         """Return the limits of the training rows and of their look-backs."""
         rows, columns = slice(self.split.train.start, self.split.train.stop), self.source.columns
-        values = self.source.series.frame[columns].to_numpy(np.float64)[rows]
+        frame = self.source.series.frame
+        values = (frame if list(frame.columns) == columns else frame[columns]).to_numpy(np.float64, copy=False)[rows]
         observed = self.source.series.observed_of(columns, rows)
         return TrainingRange.fit(values, columns, self.parts["train"].context_length, observed)

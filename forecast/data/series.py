@@ -3,6 +3,7 @@
 import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -87,9 +88,8 @@ class Series:
         """Return these columns of `observed`, in this order, for all rows or a slice."""
         if self.observed is None:
             return None
-        names = list(self.frame.columns)
         mask = self.observed if rows is None else self.observed[rows]
-        return np.asarray(mask[:, [names.index(name) for name in columns]])
+        return np.asarray(mask[:, self.frame.columns.get_indexer(pd.Index(columns))])
 
 
 def read_series(
@@ -213,8 +213,9 @@ def series_from_frame(
         if known:
             content = (table.loc[ahead], times[ahead], rows[ahead])
             beyond = (_known_ahead(content, known, labels, numeric, policies, source),)
-        table, rows = table.loc[~ahead], rows[~ahead]
-        times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
+        table, rows, times = table.loc[~ahead], rows[~ahead], times[~ahead]
+        with suppress(InputError):  # the rows ahead alone may show which number is the day
+            times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
     if last_rows is not None:
         kept, cut_notes = rows_at_end(times, last_rows, source)
         table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
@@ -327,14 +328,31 @@ def _without_missing_values(
     table: pd.DataFrame, columns: Sequence[str], policies: Policies
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the table with `policies.missing_values` as empty cells, and a note if any cell changed."""
-    marked = table[columns].isin(list(policies.missing_values)) if policies.missing_values else None
-    if marked is None or not (count := int(marked.to_numpy().sum())):
+    if not policies.missing_values:
+        return table, ()
+    marks = {name: _equals_one_of(table[name], policies.missing_values) for name in columns}
+    if not (count := sum(int(mark.sum()) for mark in marks.values())):
         return table, ()
     table = table.copy(deep=False)
-    for name in marked.columns[marked.any()]:
-        table[name] = table[name].mask(marked[name])
+    for name, mark in marks.items():
+        if mark.any():
+            table[name] = table[name].mask(mark)
     numbers = ", ".join(f"{number:g}" for number in policies.missing_values)
     return table, (f"{count} cells hold {numbers} and count as empty (data.missing_values)",)
+
+
+def _equals_one_of(column: pd.Series, numbers: Sequence[float]) -> pd.Series:
+    """Return where a column holds one of the numbers, also as text; true and false are no numbers."""
+    kind = column.dtype
+    if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
+        return pd.Series(False, index=column.index)
+    if not pd.api.types.is_numeric_dtype(kind):
+        cells = column.astype(object)
+        cells = cells.mask(cells.map(lambda cell: not isinstance(cell, str | int | float) or isinstance(cell, bool)))
+        return pd.to_numeric(cells, errors="coerce").isin(list(numbers))
+    if pd.api.types.is_float_dtype(kind):  # -999.9 in 32 bits is another number than in 64
+        return column.isin(np.array(numbers).astype(getattr(kind, "numpy_dtype", kind)).tolist())
+    return column.isin(list(numbers))
 
 
 Result = TypeVar("Result")
@@ -381,7 +399,8 @@ def _with_time_column(
     if as_index and label not in table.columns and _index_holds_times(table.index, time_format.date_format):
         table.insert(0, label, table.index)
         return table.reset_index(drop=True), label, None
-    table = table.reset_index(drop=True)
+    repeats = table.index.name is not None and not table.index.is_unique  # it identifies the series of a long table
+    table = table.reset_index(drop=not repeats)
     if table.isna().all(axis=None):
         raise InputError(f"{source} has no rows below its header: add data")
     key = "data.time_column" if time_format.columns is None else "data.time_columns"

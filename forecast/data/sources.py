@@ -147,6 +147,7 @@ def static_values(static: Mapping[str, Any], targets: Sequence[str]) -> dict[str
         key = f"data.static_covariates.{name}"
         if not isinstance(values, Mapping):
             raise InputError(f"{key}={values}: must name a value for each target, as {{{targets[0]}: 1}}")
+        values = {str(target): value for target, value in values.items()}  # on the command line 0 is a number
         for target in targets:
             if target not in values:
                 raise InputError(f"{key}: no value for the target {target!r}: give one for each target")

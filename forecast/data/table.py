@@ -20,7 +20,13 @@ from forecast.data.unpacking import check_columns, read_file, read_gzip, read_pa
 # the same numbers as from Parquet, to the last digit; the only mode of pandas from 3.1 on
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 _DAMAGED_PARQUET = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
-_DATE_LIKE = re.compile(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(\D.*)?$")
+_DATE_LIKE = re.compile(r"\s*(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})([^\d.].*)?$")
+_NONE = "None"
+_EMPTY_WORDS = [
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"),
+    *("N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
+]
+"""The words that pandas reads as an empty cell, without None."""
 _SHOWN = 12
 """Largest number of names in a note."""
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -71,9 +77,11 @@ def _read_csv(path: Path) -> pd.DataFrame:
             encoding="utf-8-sig",
             skip_blank_lines=False,  # a blank line counts as a row, to keep the row numbers
             low_memory=False,  # one type per column
+            keep_default_na=False,
+            na_values=_EMPTY_WORDS,
             **_EXACT,
         )
-        return table
+        return _without_none(table)
     except pd.errors.EmptyDataError as error:
         raise InputError(f"{path} has no rows below its header: add data") from error
     except (pd.errors.ParserError, csv.Error) as error:
@@ -101,7 +109,7 @@ def _text_bytes(path: Path) -> bytes:
 
 def _read_header(content: bytes, path: Path) -> list[str]:
     """Return the checked column names, with the blanks at their ends; an empty name becomes `Unnamed: 0`."""
-    records = csv.reader(io.StringIO(content[:1_000_000].decode("utf-8-sig", errors="ignore"), newline=""))
+    records = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline=""))
     header: list[str] = []
     try:
         header = [cell.replace(cell.strip(), unguard(cell.strip()), 1) for cell in next(records, [])]
@@ -122,12 +130,38 @@ def _read_header(content: bytes, path: Path) -> list[str]:
             f"{path}, row 2: {len(first)} cells under {len(header)} column names: "
             "use equally long lines, and points as decimal marks"
         )
-    dates = [cell for cell in header if _DATE_LIKE.match(cell)]
+    dates = [cell for cell in header if _is_date_like(cell)]
     if dates:
         raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a header row")
     header = [cell if cell.strip() else f"Unnamed: {position}" for position, cell in enumerate(header)]
     check_names([cell.strip() for cell in header], str(path))
     return header
+
+
+def _is_date_like(cell: str) -> bool:
+    """Return whether a cell looks like a date, and not like the code of a meter (1.8.0) or an address (10.0.0.1)."""
+    if (match := _DATE_LIKE.match(cell)) is None:
+        return False
+    first, _, middle, last, _ = match.groups()
+    year_first = len(first) == 4 and 1 <= int(last) <= 31
+    year_last = len(last) in (2, 4) and 1 <= int(first) <= 31
+    return 1 <= int(middle) <= 31 and (year_first or year_last)
+
+
+def _without_none(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with the word None as an empty cell, except among words, where it is a label."""
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place]
+        if pd.api.types.is_numeric_dtype(column.dtype) or not (none := column == _NONE).any():
+            continue
+        others = column.mask(none)
+        words = others.dropna().astype(str)
+        numbers = pd.to_numeric(words, errors="coerce").notna()
+        if len(words) and numbers.all():
+            table.isetitem(place, others.astype(np.float64))
+        elif numbers.any() or words.map(_is_date_like).any():
+            table.isetitem(place, others)
+    return table
 
 
 def tidy_names(frame: pd.DataFrame, source: str) -> tuple[pd.DataFrame, tuple[str, ...]]:

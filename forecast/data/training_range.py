@@ -44,17 +44,11 @@ class TrainingRange:
 
         `observed` (N, C) is False where a value was filled. A look-back without a measured value is left out.
         """
-        measured = np.ones(values.shape, dtype=bool) if observed is None else observed
-        masked = np.where(measured, values, np.nan)
-        center = np.nanmean(masked, axis=0)  # sums of centered values stay exact
-        centered = np.where(measured, values - center, 0.0)
-        count, total, squares = (_sums(part, length) for part in (measured.astype(np.float64), centered, centered**2))
-        present = count > 0
-        mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=present)
-        square = np.divide(squares, count, out=np.full(total.shape, np.nan), where=present)
-        level, spread = center + mean, np.sqrt(np.maximum(square - mean**2, 0))
-        limits = [limit(part, axis=0) for part in (masked, level, spread) for limit in (np.nanmin, np.nanmax)]
-        return cls(tuple(columns), *limits)
+        each = [
+            _limits(values[:, place], length, None if observed is None else observed[:, place])
+            for place in range(len(columns))  # one column at a time, since the table may fill the memory
+        ]
+        return cls(tuple(columns), *np.array(each).reshape(-1, len(LIMITS)).T)
 
     def warnings(self, context: np.ndarray, observed: np.ndarray | None = None) -> list[str]:
         """Return a warning for each way in which a look-back (T, C), original units, leaves the range of training."""
@@ -112,9 +106,23 @@ MEANINGS = {
 """The beginning of each warning."""
 
 
+def _limits(values: np.ndarray, length: int, observed: np.ndarray | None) -> list[float]:
+    """Return the `LIMITS` of a column (N,)."""
+    measured = np.ones(values.shape, dtype=bool) if observed is None else observed
+    masked = np.where(measured, values, np.nan)
+    center = np.nanmean(masked)  # sums of centered values stay exact
+    centered = np.where(measured, values - center, 0.0)
+    count, total, squares = (_sums(part, length) for part in (measured.astype(np.float64), centered, centered**2))
+    present = count > 0
+    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=present)
+    square = np.divide(squares, count, out=np.full(total.shape, np.nan), where=present)
+    level, spread = center + mean, np.sqrt(np.maximum(square - mean**2, 0))
+    return [float(limit(part)) for part in (masked, level, spread) for limit in (np.nanmin, np.nanmax)]
+
+
 def _sums(values: np.ndarray, length: int) -> np.ndarray:
-    """Return the sums of `length` consecutive rows (N - length + 1, C); of all rows if there are fewer."""
-    total = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(values, axis=0)])
+    """Return the sums of `length` consecutive values (N - length + 1,); of all values if there are fewer."""
+    total = np.concatenate([np.zeros(1), np.cumsum(values)])
     step = min(length, len(values))
     sums: np.ndarray = total[step:] - total[:-step]
     return sums

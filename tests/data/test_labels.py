@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -6,7 +8,8 @@ from forecast.common.errors import InputError
 from forecast.common.spreadsheet import guard
 from forecast.data.labels import decode_labels, encode_covariates
 from forecast.data.repair import Policies
-from forecast.data.series import series_from_frame
+from forecast.data.series import read_known, read_series, series_from_frame
+from forecast.data.table import read_table
 
 ROWS = np.arange(2, 6)
 
@@ -110,3 +113,33 @@ def test_text_in_a_column_of_numbers_makes_no_labels() -> None:
     frame, labels = encode_covariates(pd.DataFrame({"x": ["yes", "no"]}), ["x"], [], ROWS, "a.csv", ["x"])
     assert not labels
     assert list(frame["x"]) == ["yes", "no"]
+
+
+def test_none_is_a_label_among_words_and_an_empty_cell_elsewhere(tmp_path: Path) -> None:
+    dates = [str(date) for date in pd.date_range("2020-01-01", periods=6, freq="D").date]
+    rows = zip(
+        dates,
+        "123456",
+        ["None", "Xmas", "NA", "None", "Sale", "None"],
+        ["1", "None", "2.5", "3", "4", "5"],
+        strict=True,
+    )
+    path = tmp_path / "days.csv"
+    path.write_text("date,x,event,y\n" + "".join(",".join(row) + "\n" for row in rows))
+    series = read_series(
+        path, columns=["x", "y", "event"], covariates=["event"], known=["event"], policies=Policies(missing="ffill")
+    )
+    assert series.labels == {"event": ("None", "Xmas", "Sale")}
+    assert series.observed is not None
+    assert (~series.observed).sum(0).tolist() == [0, 1, 1]
+    assert series.frame["y"].tolist() == [1, 1, 2.5, 3, 4, 5]
+    path.write_text("date,event\n" + "".join(f"{date},None\n" for date in dates))
+    ahead = read_known(read_table(path), source="known", time_column="date", known=["event"], categorical=["event"])
+    assert ahead.frame["event"].tolist() == ["None"] * 6
+
+
+def test_none_among_dates_is_an_empty_cell(tmp_path: Path) -> None:
+    path = tmp_path / "days.csv"
+    path.write_text("date,x\n2020-01-01,1\nNone,2\n2020-01-03,3\n")
+    with pytest.raises(InputError, match=r"row 3: no date \(1 empty in total\)"):
+        read_series(path)

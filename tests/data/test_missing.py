@@ -273,3 +273,39 @@ def test_missing_values_without_a_policy_for_them_are_refused_with_the_row() -> 
     with pytest.raises(InputError, match=r"column 'a', row 3: no value \(1 empty"):
         series_from_frame(marked([1.0, -9999, 3.0]), policies=Policies(missing_values=(-9999,)))
     assert series_from_frame(marked([1.0, -9999, 3.0])).frame["a"].tolist() == [1.0, -9999.0, 3.0]
+
+
+HOLED = [1.0, -999.9, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.Series(HOLED, dtype="float32"),
+        pd.Series(["1", "-999.9", " ", "4"]),
+        pd.Series([1.0, "-999.9", "3", 4.0], dtype=object),
+        pd.Series(HOLED, dtype="Float32"),
+    ],
+    ids=["float32", "text", "mixed", "nullable"],
+)
+def test_a_number_that_means_missing_is_found_in_a_column_of_any_type(cells: pd.Series) -> None:
+    policies = Policies(missing="ffill", missing_values=(-999.9,))
+    found = series_from_frame(marked([1.0, 2.0, 3.0, 4.0]).assign(a=cells), policies=policies)
+    assert found.observed is not None
+    assert not found.observed[1, 0]
+    assert found.frame["a"].iloc[1] == 1.0
+    assert found.notes[0] == "1 cells hold -999.9 and count as empty (data.missing_values)"
+
+
+def test_true_and_false_are_no_numbers_that_mean_missing() -> None:
+    table = marked([5.0, 2.0, 3.0, 4.0]).assign(b=7.0, flag=[True, False, False, True])
+    policies = Policies(missing="ffill", missing_values=(0, 1))
+    found = series_from_frame(table, covariates=["flag"], known=["flag"], policies=policies)
+    assert found.frame["flag"].tolist() == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_a_number_that_means_missing_is_found_among_labels() -> None:
+    table = marked([1.0, 2.0, 3.0, 4.0]).assign(sky=["clear", "-9999", "rain", "rain"])
+    policies = Policies(missing="ffill", missing_values=(-9999,))
+    found = series_from_frame(table, covariates=["sky"], known=["sky"], policies=policies)
+    assert found.labels == {"sky": ("clear", "rain")}

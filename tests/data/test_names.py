@@ -10,8 +10,8 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.data.series import read_series, series_from_frame
 from forecast.data.settings import DataSettings
-from forecast.data.sources import load_source
-from forecast.data.table import tidy_name, tidy_names
+from forecast.data.sources import load_source, static_values
+from forecast.data.table import read_table, tidy_name, tidy_names
 from tests.support.examples import real_file
 from tests.support.small import compose, hourly, write
 
@@ -118,3 +118,29 @@ def test_only_text_is_tidied() -> None:
 def test_static_covariates_name_their_targets_without_blanks() -> None:
     data = compose("data=csv", "data.path=my.csv")["data"] | {"static_covariates": {" region": {" load": "north"}}}
     assert DataSettings.parse(data).static_covariates == {"region": {"load": "north"}}
+
+
+def test_static_covariates_of_targets_whose_names_are_numbers() -> None:
+    assert static_values({"region": {0: "north", "1": "south"}}, ["0", "1"]) == {"region": ["north", "south"]}
+
+
+@pytest.mark.parametrize("names", ["1.8.0,2.8.0", "10.0.0.1,host", "1-0:1.8.0,v1.2.3"])
+def test_codes_of_meters_and_addresses_are_names(names: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"date,{names}\n2020-01-01,1,2\n2020-01-02,3,4\n2020-01-03,5,6\n")
+    assert list(read_table(path)) == ["date", *names.split(",")]
+
+
+@pytest.mark.parametrize("row", ["2016-07-01,5", "1.7.2016,5", "01/07/16 10:00,5", "2016-07-01T00:00:00Z,5"])
+def test_a_first_row_of_data_is_no_header(row: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{row}\n2016-07-02,6\n")
+    with pytest.raises(InputError, match="is data, not a column name: add a header row"):
+        read_table(path)
+
+
+def test_a_header_of_more_than_a_megabyte_is_read_to_its_end(tmp_path: Path) -> None:
+    names = [f"{place:071d}" for place in range(15_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text("date," + ",".join(names) + "\n2020-01-01" + ",1" * len(names) + "\n")
+    assert list(read_table(path).columns) == ["date", *names]

@@ -104,6 +104,15 @@ def test_duplicate_times_without_a_column_of_series_keep_their_advice(name: str)
     series_from_frame(table, policies=Policies(duplicates="mean"))
 
 
+def test_the_named_index_of_a_file_identifies_series_too(tmp_path: Path) -> None:
+    path = tmp_path / "meters.parquet"
+    meters([7, 8, 9]).set_index("meter_id").to_parquet(path)
+    with pytest.raises(InputError, match=r"is a long table: column 'meter_id'"):
+        read_series(path, policies=Policies(duplicates="mean"))
+    meters([7]).rename_axis("row").to_parquet(path)  # it counts the rows
+    assert "row" not in read_series(path).frame.columns
+
+
 def load(path: Path, *words: str) -> Series:
     return load_source(DataSettings.parse(compose("data=csv", f"data.path={path}", *words)["data"])).series
 

@@ -67,3 +67,11 @@ def test_an_inner_gap_and_a_table_without_targets_are_treated_as_before() -> Non
     assert len(read(given, "ffill").frame) == len(given)
     with pytest.raises(ValueError, match="'load': has no value in any row"):
         read(given.assign(load=np.nan, oil=np.nan), "ffill")
+
+
+def test_rows_ahead_show_which_number_is_the_day() -> None:
+    when = [f"{day:02d}.07.2016" for day in range(1, 21)]
+    given = pd.DataFrame({"when": when, "load": [*np.arange(12.0), *[np.nan] * 8], "air": 20.0})
+    series = series_from_frame(given, columns=["load", "air"], covariates=["air"], known=["air"])
+    assert series.frame.index[0] == pd.Timestamp("2016-07-01")
+    assert len(series.frame) == 12

@@ -1,6 +1,7 @@
 """The range of training, and warnings about an input outside it."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -88,3 +89,14 @@ def test_a_column_that_repeats_itself_gives_no_warning(values: np.ndarray) -> No
     assert limits.warnings(values[-LENGTH:, None]) == []
     other = values[-LENGTH:, None] * 1.01
     assert limits.warnings(other) != []
+
+
+def test_the_limits_take_little_memory_beside_the_table() -> None:
+    values = np.random.default_rng(0).normal(size=(20_000, 25))
+    tracemalloc.start()
+    try:
+        TrainingRange.fit(values, [f"c{place}" for place in range(25)], 96)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < values.nbytes

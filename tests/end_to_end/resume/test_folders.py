@@ -11,8 +11,12 @@ import torch
 
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import folder_lock, read_json, sha256
+from forecast.data.datamodule import ForecastData
+from forecast.data.settings import DataSettings
+from forecast.data.sources import load_source
 from forecast.runs.checkpoint import checkpoints, read_checkpoint
 from forecast.runs.run import MANIFEST, Run
+from forecast.training.fit import _fingerprint
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.interruptions import assert_same, curve, interrupt, next_second
@@ -74,6 +78,18 @@ def test_changed_data_are_refused(config: dict[str, Any], stopped: Path, monkeyp
     monkeypatch.setattr(sources, "simulate_transformer", lambda **options: original(**options) * 1.5)
     with pytest.raises(InputError, match="the data have changed"):
         train({**config, "output_dir": str(stopped.parents[1])})
+
+
+def test_another_version_of_the_holidays_is_no_change_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = quick(Path(), "data.holidays=DE")
+    fingerprints = []
+    for version in ("0.1", "0.2"):
+        monkeypatch.setattr("holidays.__version__", version)
+        source, sizes = load_source(DataSettings.parse(config["data"])), {"batch_size": 8, "evaluation_batch_size": 8}
+        data = ForecastData(source, config["data"]["split"], context_length=24, horizon=12, seed=1, **sizes)
+        assert data.manifest()["data"]["holidays"]["library"] == version
+        fingerprints.append(_fingerprint(data))
+    assert fingerprints[0] == fingerprints[1]
 
 
 def test_a_folder_in_use_is_refused(config: dict[str, Any], stopped: Path) -> None:
