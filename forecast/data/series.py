@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -343,7 +343,7 @@ def _without_missing_values(
 
 def _equals_one_of(column: pd.Series, numbers: Sequence[float]) -> pd.Series:
     """Return where a column holds one of the numbers, also as text; true and false are no numbers."""
-    kind = column.dtype
+    kind: Any = column.dtype
     if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
         return pd.Series(False, index=column.index)
     if not pd.api.types.is_numeric_dtype(kind):

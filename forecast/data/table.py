@@ -158,9 +158,9 @@ def _without_none(table: pd.DataFrame) -> pd.DataFrame:
         words = others.dropna().astype(str)
         numbers = pd.to_numeric(words, errors="coerce").notna()
         if len(words) and numbers.all():
-            table.isetitem(place, others.astype(np.float64))
+            table.isetitem(place, others.to_numpy(np.float64))
         elif numbers.any() or words.map(_is_date_like).any():
-            table.isetitem(place, others)
+            table.isetitem(place, others.array)
     return table
 
 

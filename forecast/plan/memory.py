@@ -64,16 +64,18 @@ def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
     sizes = made.architecture.sizes.with_look_back(windows.context_length)
     network = replace(made.architecture, sizes=sizes).build().to(made.device)
     network.checkpoint_activations(made.settings.training.activation_checkpointing)
-    loss_of = loss_by_name(made.settings.loss)
+    loss_of = loss_by_name(made.settings.loss, network.levels)
     positions = torch.arange(batch, device=windows.starts.device) % len(windows)
     inputs = windows.batch(positions)
+    given = (inputs.past, inputs.past_known, inputs.future_known, inputs.past_observed)
 
     def forecast() -> Tensor:
-        output: Tensor = network(inputs.past, inputs.past_known, inputs.future_known, inputs.past_observed)
+        output: Tensor = network(*given)
         return output
 
     def loss() -> Tensor:
-        return loss_of(forecast(), inputs.future, inputs.future_observed)
+        losses = [loss_of(each, inputs.future, inputs.future_observed) for each in network.learners(*given)]
+        return torch.stack(losses).sum()
 
     peer = Peer("plan", network, made.task.make_optimizer(network.parameters()), loss, forecast)
     prepare_optimizer(peer)

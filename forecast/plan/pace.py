@@ -15,6 +15,7 @@ class Length:
     interval: int  # steps from one validation to the next
     max_seconds: float | None  # from `training.max_time`
     scores_start: bool  # whether the validation split is also scored before the first step
+    holds_out: bool = True  # whether it is scored once more, with weights that each of its blocks did not select
 
     def validations(self, steps: int) -> int:
         """Return the number of validations in a training of `steps` steps, including the final one."""
@@ -60,11 +61,11 @@ class Pace:
         return self.first + steps * self.loop + validations + self.first_validation
 
     def training_seconds(self, length: Length) -> float:
-        """Return the time of the configured training, limited by `training.max_time`."""
+        """Return the time of the configured training, limited by `training.max_time` and a validation after it."""
         whole = self.fit_seconds(length, length.steps)
-        return whole if length.max_seconds is None else min(whole, length.max_seconds)
+        return whole if length.max_seconds is None else min(whole, length.max_seconds + self.validation_seconds(length))
 
     def result_seconds(self, length: Length) -> float:
         """Return the time from loading the data to the scores: preparation, training and scoring."""
-        scored = length.validation * (1 + length.scores_start) + length.test
+        scored = length.validation * (1 + length.scores_start + length.holds_out) + length.test
         return self.prepare + self.training_seconds(length) + scored * self.window

@@ -9,6 +9,7 @@ from typing import Any
 
 from forecast.benchmark.limits import FAILURES, MEMORY, limit_cuda, limit_process, why_not
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
+from forecast.evaluation.holdout import blocks
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.plan.footprint import Footprint, calibrated
 from forecast.plan.memory import measure_levels, peer_of
@@ -148,6 +149,7 @@ def _length(made: Preparation) -> Length:
         interval=settings.validation_interval(len(parts["train"])),
         max_seconds=None if settings.duration is None else settings.duration.total_seconds(),
         scores_start=made.linear_maps.start is not None,
+        holds_out=blocks(parts["validation"]) is not None,
     )
 
 

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from forecast.common.files import look_up
 from forecast.common.tables import Table
 from forecast.common.text import NONE, counted
-from forecast.report.costs import BUSY_NOTE, MARK
+from forecast.report.costs import BUSY_NOTE, MARK, TRAINING, clearly_cheaper, timed_together, times_cheaper
 from forecast.report.phrases import listed, rounded
-from forecast.report.sections import CONTROL, REFERENCE, conditions_of, in_order, plainest
+from forecast.report.sections import CONTROL, REFERENCE, Setting, conditions_of, in_order, plainest
 from forecast.runs.labels import arm_labels, differing, facts_apart, unique_labels
 from forecast.runs.read import FinishedRun
 
@@ -29,7 +28,7 @@ NEAR = 0.05
 HALF = 0.5
 """Share of the achievable skill below which a mechanism counts as having lost it."""
 
-SPEED, MEMORY = "speed.train_windows_per_s", "speed.peak_memory_mib"
+MEMORY = "speed.peak_memory_mib"
 
 SIZES = {
     "types": "types",
@@ -120,15 +119,22 @@ class Cell:
         """The training steps of the runs, each number once."""
         return sorted({int(run.number("model.steps")) for run in self.runs})
 
+    @cached_property
+    def setting(self) -> Setting:
+        """The runs as a setting, whose costs are compared."""
+        return Setting(self.arm, self.task.look_back, self.runs)
+
     @property
     def is_disturbed(self) -> bool:
-        """Whether other processes disturbed the training time of a run."""
-        return any(look_up(run.result, "speed.train_disturbed") is True for run in self.runs)
+        """Whether other processes disturbed the training time."""
+        return not timed_together([self.setting], TRAINING) and TRAINING.is_disturbed(self.setting)
 
     @property
     def milliseconds(self) -> float:
-        """Training time of a window; NaN if a run was too short to measure."""
-        return 1e3 / float(np.mean([run.number(SPEED) for run in self.runs]))
+        """Training time of a window, in turn with other settings if it was measured so; NaN if a run was too short."""
+        if timed_together([self.setting], TRAINING):
+            return float(np.nanmedian(TRAINING.in_turn(self.setting)))
+        return TRAINING.of(self.setting)
 
     @property
     def simple_excess(self) -> float:
@@ -313,19 +319,23 @@ def sentences(diagnosis: Diagnosis) -> list[str]:
 def best_cells(diagnosis: Diagnosis, task: Task) -> list[Cell]:
     """Return the cells within `NEAR` of the best share of skill.
 
-    The fastest in training comes first. If their times cannot be compared, the one with the largest share does.
+    The one with the largest share comes first, unless others train clearly faster: then the fastest of them does. If
+    their times cannot be compared, the share decides.
     """
     cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
-    near = [cell for cell in cells if cell.mean >= cells[0].mean - NEAR]
-    if _times_compare(near):
-        near.sort(key=lambda cell: cell.milliseconds)
+    best = cells[0]
+    near = [cell for cell in cells if cell.mean >= best.mean - NEAR]
+    faster = [cell for cell in near if clearly_cheaper(TRAINING, cell.setting, best.setting)]
+    if _times_compare(near) and faster:
+        fastest = max(faster, key=lambda cell: times_cheaper(TRAINING, cell.setting, best.setting) or 0.0)
+        near.remove(fastest)
+        near.insert(0, fastest)
     return near
 
 
 def _times_compare(cells: Sequence[Cell]) -> bool:
     """Return whether the training times of the cells were measured, under equal conditions and undisturbed."""
-    measured = not any(math.isnan(cell.milliseconds) or cell.is_disturbed for cell in cells)
-    return measured and len({cell.conditions for cell in cells}) == 1
+    return all(times_cheaper(TRAINING, cell.setting, cells[0].setting) is not None for cell in cells)
 
 
 def _choice(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
@@ -346,8 +356,10 @@ def _choice(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
         yield f"{found}; take `{take.arm}` ({_no_price(near)})."
     else:
         price = f"{rounded(take.milliseconds)} ms a window and a peak of {rounded(take.mebibytes)} MiB in training"
-        if full is not None and full is not take and _times_compare([take, full]):
-            price += f", {rounded(full.milliseconds / take.milliseconds)} times as fast as `{full.arm}`"
+        if full is not None and (times := times_cheaper(TRAINING, take.setting, full.setting)) is not None:
+            pairs = (take.setting, full.setting), (full.setting, take.setting)
+            if any(clearly_cheaper(TRAINING, *pair) for pair in pairs):
+                price += f", {rounded(times)} times as fast as `{full.arm}`"
         yield f"{found}; take `{take.arm}`: {price}."
     if open_ := [cell.arm for cell in cells if cell not in near and _may_equal(cell, cells[0])]:
         yield f"{name}: more seeds may show that {_quoted(open_)} {'is' if len(open_) == 1 else 'are'} as good."

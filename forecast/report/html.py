@@ -74,8 +74,8 @@ def _setting_row(chapter: SectionChapter, setting: Setting) -> dict[str, Any]:
         "n": len(setting.runs),
         "seeds": " ".join(map(str, setting.seeds)),
         "conditions": setting.conditions,
-        "windows_seen": windows_seen(first),
-        "passes": passes(first),
+        "windows_seen": float(np.mean([windows_seen(run) for run in setting.runs])),
+        "passes": float(np.mean([passes(run) for run in setting.runs])),
         "test_windows": first.number("data.windows.test"),
     }
     for column, path in number_paths(chapter.section).items():

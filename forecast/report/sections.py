@@ -35,6 +35,11 @@ Key = tuple[str, int]
 """Key of a setting in its section: its arm and its look-back."""
 
 
+def _is_untrained_sum(run: FinishedRun) -> bool:
+    """Return whether the forecast is the ridge regression: the best step of a sum with it came before training."""
+    return look_up(run.result, "config.model.linear_path") == "ridge" and run.number("model.best_step") == 0
+
+
 @dataclass(frozen=True)
 class Setting:
     """One line of a report: `arm` (the mechanism's name first), `look_back` in steps, one run per seed."""
@@ -65,8 +70,8 @@ class Setting:
 
     @property
     def is_linear_path(self) -> bool:
-        """Whether the mixing weight of every run is 0: the forecasts are the linear path's."""
-        return all(run.number("model.share") == 0 for run in self.runs)
+        """Whether no forecast uses attention: the mixing weight is 0, or a sum with the ridge is not trained."""
+        return all(run.number("model.share") == 0 or _is_untrained_sum(run) for run in self.runs)
 
     @property
     def in_turn(self) -> InTurn | None:

@@ -409,7 +409,8 @@ def _known(seeds: Mapping[int, SeedSpread]) -> dict[SeedSpread, list[int]]:
 
 def _method(seeds: Mapping[int, SeedSpread]) -> tuple[str, ...]:
     """Return the notes on how the intervals are computed."""
-    known, spread = _known(seeds), ()
+    known = _known(seeds)
+    spread: tuple[str, ...] = ()
     if known:
         parts = []
         for each, look_backs in known.items():

@@ -11,7 +11,10 @@ from forecast.common.files import flatten, look_up, read_json
 
 TIMING = "timing.json"
 
-COSTLY = ("attention", "decoder_attention", "cross_attention", "model", "data", "context_length", "horizon", "loss")
+COSTLY = (
+    *("attention", "decoder_attention", "cross_attention", "model", "data", "context_length", "horizon"),
+    *("loss", "quantiles"),
+)
 """Root keys of a configuration that affect the time of a step or a forecast."""
 
 COSTLY_KEYS = (
@@ -19,6 +22,9 @@ COSTLY_KEYS = (
     "optimizer._target_",
 )
 """Keys of other groups that affect it."""
+
+LINEAR_PATH_RATE = "training.linear_path_rate"
+"""A rate of 0 saves the step of the linear path; other rates cost the same."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ def cost_key(result: Mapping[str, Any]) -> str:
     """Return a key that runs share if their steps and forecasts take the same time."""
     flat = flatten(result["config"])
     costly = {key: flat[key] for key in flat if key.split(".")[0] in COSTLY or key in COSTLY_KEYS}
+    costly[LINEAR_PATH_RATE] = flat.get(LINEAR_PATH_RATE) != 0
     conditions = [look_up(result, path) for path in ("device", "precision", "data.sha256")]
     return json.dumps([costly, *conditions], sort_keys=True)
 

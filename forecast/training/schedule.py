@@ -67,10 +67,14 @@ SCHEDULES = (one_cycle, cosine, halving)
 def restore_with_new_length(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:
     """Restore the `saved` optimizer state at `step`, with the learning rates of a run of another length.
 
-    `optimizer` and `scheduler` are fresh. The rates must be a function of the step, as they are in this file.
+    `optimizer` and `scheduler` are fresh. The rates of this file are functions of the step. Other schedules of torch
+    compute a rate from the last one, so they repeat all steps.
     """
     step = min(step, getattr(scheduler, "total_steps", step))
-    if step:
+    if not isinstance(scheduler, LambdaLR | OneCycleLR):
+        for _ in range(step):
+            scheduler.step()
+    elif step:
         scheduler.last_epoch, scheduler._step_count = step - 1, step + 1
         scheduler.step()
     rates = deepcopy(optimizer.state_dict()["param_groups"])

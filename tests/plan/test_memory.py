@@ -1,6 +1,7 @@
 """Memory is measured at several look-backs, which predict others, with real steps."""
 
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from forecast.plan import memory, worker
 from forecast.plan.footprint import Footprint
 from forecast.runs.settings import Settings
 from forecast.training.prepare import Preparation, prepare
-from forecast.training.steps import Peer
+from forecast.training.steps import Peer, training_step
 from tests.support.small import quick
 
 
@@ -148,3 +149,16 @@ def test_an_evaluation_batch_has_at_most_all_windows(tmp_path: Path) -> None:
 
 def test_a_memory_mapped_table_is_measured_too(tmp_path: Path) -> None:
     assert lengths(made_of(tmp_path, "training.data_placement=mapped")) == [48, 96, 192]
+
+
+@pytest.mark.parametrize("words", [(), ("loss=quantile",), ("loss=quantile", "model.linear_path=zero")])
+def test_a_step_has_the_loss_of_a_training(tmp_path: Path, words: tuple[str, ...]) -> None:
+    made = made_of(tmp_path, *words)
+    windows = made.data.parts["train"]
+    peer = memory.peer_of(made, windows, 4)
+    peer.model.load_state_dict(made.network.state_dict())
+    made.task.train(mode=False)
+    peer.model.train(mode=False)
+    batch = windows.batch(torch.arange(4))
+    assert peer.loss().item() == pytest.approx(made.task.training_loss(batch).item())
+    assert isfinite(float(training_step(peer, "fp32")()))  # type: ignore[arg-type]

@@ -20,12 +20,14 @@ def test_a_training_is_validated_at_its_interval_and_at_its_end(steps: int, vali
 def test_max_time_limits_the_training() -> None:
     whole = PACE.training_seconds(LENGTH)
     assert whole == pytest.approx(4 + 250 + 15 + 1)
-    assert PACE.training_seconds(replace(LENGTH, max_seconds=60.0)) == 60
+    assert PACE.training_seconds(replace(LENGTH, max_seconds=60.0)) == 60 + 3
     assert PACE.training_seconds(replace(LENGTH, max_seconds=600.0)) == pytest.approx(whole)
 
 
 def test_the_time_to_the_result_includes_preparation_and_scoring() -> None:
     after = PACE.result_seconds(LENGTH) - PACE.training_seconds(LENGTH)
-    assert after == pytest.approx(5 + 0.01 * (100 + 200))
+    assert after == pytest.approx(5 + 0.01 * (2 * 100 + 200))
+    short = replace(LENGTH, holds_out=False)
+    assert PACE.result_seconds(LENGTH) - PACE.result_seconds(short) == pytest.approx(0.01 * 100)
     start = replace(LENGTH, scores_start=True)
     assert PACE.result_seconds(start) - PACE.result_seconds(LENGTH) == pytest.approx(0.01 * 100)

@@ -332,9 +332,14 @@ def test_forecasts_without_attention_in_some_settings_are_counted(tmp_path: Path
     assert "In 2 of 3 settings, validation gave the encoder-decoder no weight: attention has no part in their" in text
 
 
-def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "no_weight",
+    [{"share": 0.0}, {"config": {"model.linear_path": "ridge"}, "best_step": 0}],
+    ids=["share", "untrained sum"],
+)
+def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path, no_weight: dict[str, Any]) -> None:
     for name in ("full", "linear", "mean"):
-        write_run(tmp_path / name, result_of(name, share=0.0), errors(0.4, 1))
+        write_run(tmp_path / name, result_of(name, **no_weight), errors(0.4, 1))
     sentences, details = answer_of(tmp_path)
     assert sentences[0] == (
         "On etth1, horizon 96, the comparison of attention is void: validation gave the encoder-decoder no weight in "

@@ -23,7 +23,7 @@ from forecast.report.html import rows
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import result_table, turns_table
 from forecast.runs.read import read_runs
-from tests.report.made import BUSY, QUIET, no_pictures, result_of, write_run, write_turns
+from tests.report.made import BUSY, QUIET, TRAIN_WINDOWS, errors, no_pictures, result_of, write_run, write_turns
 
 DISTURBED = {"train": BUSY, "inference": BUSY}
 
@@ -185,6 +185,15 @@ def test_a_timing_file_with_an_edited_number_is_ignored(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("20.0", "21.0"))
     assert verdicts(section_of(tmp_path)) == ["faster", "faster"]
     assert [name for name, _ in read_runs([tmp_path]).left_out] == ["timing.json"]
+
+
+def test_the_csv_has_means_over_seeds_of_the_windows_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecast.report.content.draw_pictures", no_pictures)
+    for seed, steps in ((1, 100), (2, 300)):
+        write_run(tmp_path / str(seed), result_of(seed=seed, steps=steps), errors(0.4, seed))
+    row, *_ = rows(make_content("", read_runs([tmp_path])))
+    batch = result_of()["config"]["training"]["batch_size"]
+    assert (row["steps"], row["windows_seen"], row["passes"]) == (200, 200 * batch, 200 * batch / TRAIN_WINDOWS)
 
 
 def test_the_csv_has_the_verdict_of_each_setting_and_its_basis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,6 +176,32 @@ def test_times_that_cannot_be_compared_do_not_choose(tmp_path: Path, second: dic
     assert any("!" in row[-2] for row in diagnosis_table(diagnosis).cells) == ("load" in second)
 
 
+@pytest.mark.parametrize(
+    ("speeds", "rounds", "taken"),
+    [
+        ((330, 250), ([1.0] * 5, [0.8] * 5), "take `linear`: 0.8 ms a window and a peak of 450 MiB in training, 1.25 "
+         "times as fast as `full`."),
+        ((250, 330), ([1.0] * 5, [0.95] * 5), "take `full`: 1 ms a window and a peak of 450 MiB in training."),
+        ((250, 330), ([1.0] * 5, [0.5, 0.5, 0.5, 0.5, 1.1]), "take `full`: 1 ms a window and a peak of 450 MiB in "
+         "training."),
+        ((100, 102), None, "take `full`: 10 ms a window and a peak of 300 MiB in training."),
+        ((100, 125), None, "take `linear`: 8 ms a window and a peak of 325 MiB in training, 1.25 times as fast as "
+         "`full`."),
+    ],
+)  # fmt: skip
+def test_a_mechanism_is_taken_for_its_speed_only_if_it_is_clearly_faster(
+    tmp_path: Path, speeds: tuple[int, int], rounds: tuple[list[float], list[float]] | None, taken: str
+) -> None:
+    """Times in turn count before those of the runs."""
+    names = ("full", "linear")
+    results = [result_of("recall", name, 0.99, speed=speed) for name, speed in zip(names, speeds, strict=True)]
+    write(tmp_path, results)
+    if rounds is not None:
+        made.write_turns(tmp_path, {(name, 256): times for name, times in zip(names, rounds, strict=True)})
+    (choice,) = sentences(diagnose(read_runs([tmp_path]).runs))
+    assert choice.endswith(taken)
+
+
 def test_the_same_seed_on_two_devices_makes_two_arms(tmp_path: Path) -> None:
     results = [result_of("recall", "full", 0.5), result_of("recall", "full", 0.9, device="A GPU")]
     results.append(result_of("recall", "full", 0.7, types=8))  # has the name of its device, as at 4 types

@@ -4,10 +4,10 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch.optim import SGD
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LRScheduler, PolynomialLR
 
 from forecast.common.errors import InputError
-from forecast.training.schedule import cosine, halving, one_cycle
+from forecast.training.schedule import cosine, halving, one_cycle, restore_with_new_length
 
 
 def rates(make: Callable[..., LRScheduler], total_steps: int, **options: float) -> list[float]:
@@ -86,3 +86,26 @@ def test_one_cycle_without_warm_up_begins_at_the_maximum() -> None:
     result = rates(one_cycle, 100, warmup_fraction=0)
     assert result == sorted(result, reverse=True)
     assert result[0] == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda optimizer, steps: cosine(optimizer, steps, warmup_steps=10, final_factor=0.1),
+        lambda optimizer, steps: one_cycle(optimizer, steps, warmup_fraction=0.3),
+        lambda optimizer, steps: CosineAnnealingLR(optimizer, steps),
+        lambda optimizer, steps: PolynomialLR(optimizer, steps, power=2),
+        lambda optimizer, steps: ExponentialLR(optimizer, 0.99),
+    ],
+    ids=["cosine", "one_cycle", "torch cosine", "torch polynomial", "torch exponential"],
+)
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")  # before a step of the restored run
+def test_a_resumed_run_of_another_length_has_the_rates_of_a_whole_one(make: Callable[..., LRScheduler]) -> None:
+    whole = rates(make, 1000)
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    scheduler = make(optimizer, 1000)
+    restore_with_new_length(optimizer, scheduler, {"state": {}}, 500)
+    for step in (500, 501):
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(whole[step], rel=1e-9)
+        optimizer.step()
+        scheduler.step()

@@ -93,6 +93,9 @@ def test_a_disturbed_timing_is_repeated(sweep: Path, timer: Timer) -> None:
         ({"look_back": 96}, True),
         ({"config": {"training.batch_size": 8}}, True),
         ({"config": {"model.d_model": 8}}, True),
+        ({"config": {"quantiles": [0.1, 0.5, 0.9]}}, True),
+        ({"config": {"training.linear_path_rate": 0}}, True),
+        ({"config": {"training.linear_path_rate": 0.5}}, False),
     ],
 )
 def test_settings_with_the_same_cost_count_once_and_a_single_setting_is_not_timed(
