@@ -177,7 +177,7 @@ def best_line(result: Mapping[str, Any]) -> str:
 def interval_line(result: Mapping[str, Any]) -> str | None:
     """Return what the intervals cover on the scored split, and what may be wrong with them; None without any."""
     split = scored_split(result)
-    scores, by_step = result["test"].get("intervals") or {}, result["test"]["by_step"]
+    scores, by_step = result["test"].get("intervals") or {}, result["test"].get("by_step", [])
     held_out = result["validation"].get("intervals") if split != "test" else None
     if held_out is not None:  # the windows of the scored split calibrated the intervals
         scores, by_step = held_out, []
