@@ -23,9 +23,9 @@ from forecast.report.tables import (
     left_out_table,
     range_table,
     result_table,
-    transplant_table,
     turns_table,
 )
+from forecast.report.transplants import transplant_table
 from forecast.runs.read import FinishedRun, Found
 
 MOST_LEFT_OUT = 3

@@ -9,7 +9,7 @@ import pytest
 from forecast.common.text import NONE
 from forecast.report.content import make_content
 from forecast.report.sections import sections_of
-from forecast.report.tables import TITLE, transplant_table
+from forecast.report.transplants import TITLE, transplant_table
 from forecast.runs.read import read_runs
 from forecast.runs.run import TRANSPLANT
 from tests.report import made
