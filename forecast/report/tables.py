@@ -417,7 +417,7 @@ def _method(seeds: Mapping[int, SeedSpread]) -> tuple[str, ...]:
             parts.append(f"{100 * each.share:.2g} %{at} ({each.freedom} degrees of freedom)")
         spread = (
             f"From seed to seed, a setting's MSE varies by {' and '.join(parts)}. This relative standard deviation is "
-            f"pooled over all settings{' of a look-back' if len(seeds) > 1 else ''}. It widens each interval: the "
+            f"pooled over all settings{' of a look-back' if len(known) > 1 else ''}. It widens each interval: the "
             "half-widths of windows and seeds (Student's t) are added in quadrature.",
         )
     return (

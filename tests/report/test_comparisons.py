@@ -30,7 +30,7 @@ from forecast.report.comparisons import (
     seed_spreads,
 )
 from forecast.report.sections import Setting, sections_of
-from forecast.report.tables import FoldingTable
+from forecast.report.tables import FoldingTable, _method
 from forecast.runs.read import FinishedRun, read_runs
 from tests.report.conftest import Made
 from tests.report.made import START, WINDOWS, errors, result_of, write_run
@@ -155,6 +155,9 @@ def test_each_look_back_has_its_own_variance_between_seeds() -> None:
     assert half(720, 2880) == pytest.approx(float(stdtrit(freedom, 0.995)) * (one + two) ** 0.5, rel=1e-3)
     few = seed_spreads([setting(0.4, 0.41, look_back=720), *settings[2880]])
     assert (few[720].freedom, few[2880].freedom) == (13, 12)  # one degree of freedom is too few
+    assert "pooled over all settings of a look-back." in _method(seeds)[0]
+    both = seed_spreads([setting(0.4, 0.41, look_back=length) for length in step])  # too few at either, enough in all
+    assert "pooled over all settings. It widens" in _method(both)[0]
 
 
 def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
