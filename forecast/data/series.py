@@ -198,7 +198,7 @@ def series_from_frame(
     chosen = _choose(table, time_column, columns, source)
     without_role = [name for name in table.columns if name not in (time_column, *chosen)]
     where = f"{source}, column {time_column!r}"
-    times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
+    times, read_as, time_notes = parse_times(table[time_column], rows, where, time_format)
     targets = [name for name in chosen if name not in covariates]
     table, marked_notes = _without_missing_values(table, chosen, policies)
     how = policies.duplicates if merges_series and policies.duplicates != "error" else None
@@ -215,7 +215,7 @@ def series_from_frame(
             beyond = (_known_ahead(content, known, labels, numeric, policies, source),)
         table, rows, times = table.loc[~ahead], rows[~ahead], times[~ahead]
         with suppress(InputError):  # the rows ahead alone may show which number is the day
-            times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
+            times, _, time_notes = parse_times(table[time_column], rows, where, time_format)
     if last_rows is not None:
         kept, cut_notes = rows_at_end(times, last_rows, source)
         table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
@@ -259,7 +259,7 @@ def series_from_frame(
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
     shown = None if shown == step else shown
     ignored = tuple(name for name in without_role if name not in merged)
-    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, time_format, ignored)
+    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, read_as, ignored)
 
 
 def _label_notes(labels: Mapping[str, tuple[str, ...]], categorical: Sequence[str]) -> list[str]:
@@ -292,7 +292,7 @@ def read_known(
         _check_present(known[0], list(table.columns), source, "the names of its columns")
     table, time_format, joined_notes = join_hours(table, time_format.acting_on(table[time_column]), rows, source)
     where = f"{source}, column {time_column!r}"
-    times, time_notes = parse_times(table[time_column], rows, where, time_format.date_format)
+    times, _, time_notes = parse_times(table[time_column], rows, where, time_format)
     table, marked_notes = _without_missing_values(table, present, policies)
     numeric = [name for name in present if name not in categorical]
     table, labels = encode_covariates(table, present, categorical, rows, source, numeric)

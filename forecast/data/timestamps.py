@@ -43,11 +43,14 @@ class TimeFormat:
         Format of text dates, as for `strptime`; None: recognized.
     first_hour
         Number of the hour that begins at 00:00, 0 or 1; None: decided from all hours.
+    day_first
+        Whether the day is before the month in dates such as 01/02/2016; None: decided from all dates.
     """
 
     columns: tuple[str, str] | None = None
     date_format: str | None = None
     first_hour: int | None = None
+    day_first: bool | None = None
 
     def __post_init__(self) -> None:
         if self.columns is not None and not len(set(self.columns)) == len(self.columns) == 2:
@@ -59,6 +62,8 @@ class TimeFormat:
             _check_date_format(self.date_format)
         if self.first_hour is not None and (type(self.first_hour) is not int or self.first_hour not in (0, 1)):
             raise InputError(f"first_hour {self.first_hour!r}: must be 0 or 1")
+        if type(self.day_first) not in (bool, type(None)):
+            raise InputError(f"day_first {self.day_first!r}: must be true or false")
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "TimeFormat":
@@ -69,7 +74,8 @@ class TimeFormat:
         if date_format is not None and not isinstance(date_format, str):
             raise InputError(f"data.date_format={date_format}: must be text")
         named = None if columns is None else tuple(str(name).strip() for name in columns)
-        return cls(named, date_format, data.get("first_hour"))  # type: ignore[arg-type]  # __post_init__ counts them
+        first_hour, day_first = data.get("first_hour"), data.get("day_first")
+        return cls(named, date_format, first_hour, day_first)  # type: ignore[arg-type]  # __post_init__ counts them
 
     def facts(self) -> dict[str, Any]:
         """Return the values that are set as plain values."""
@@ -80,13 +86,15 @@ class TimeFormat:
     def fitting(self, table: pd.DataFrame, time_column: str | None) -> "TimeFormat":
         """Return the format of a table that is forecast, which may have its times in one column in another format.
 
-        Such a table is a forecast file, or one that a user made in pandas. Its dates must be unmistakable.
+        Such a table is a forecast file, or one that a user made in pandas. Its dates must be unmistakable, or have
+        the order of day and month of training.
         """
+        plain = TimeFormat(day_first=self.day_first)
         if self.columns is not None:
-            return self if set(self.columns) <= set(table.columns) else PLAIN
+            return self if set(self.columns) <= set(table.columns) else plain
         if self.date_format is None or time_column is None or holds_times(table[time_column], self.date_format):
             return self
-        return PLAIN
+        return plain
 
     def acting_on(self, dates: pd.Series) -> "TimeFormat":
         """Return the format without `date_format` unless the column holds text or numbers."""
@@ -152,14 +160,15 @@ def holds_times(column: pd.Series, date_format: str | None = None) -> bool:
 
 
 def parse_times(
-    column: pd.Series, rows: np.ndarray, where: str, date_format: str | None = None
-) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
-    """Return the times of the column in nanoseconds, in row order, and notes on how they were read.
+    column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat = PLAIN
+) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
+    """Return the times of the column in nanoseconds, in row order, the format, and notes on how they were read.
 
-    `column` holds strings, dates or datetimes; strings, and numbers such as 20160701, are read by `date_format` if it
-    is set. `rows` are spreadsheet row numbers (the header is row 1), and `where` is file and column, both for messages.
+    `column` holds strings, dates or datetimes; strings, and numbers such as 20160701, are read by
+    `time_format.date_format` if it is set. The returned format has `day_first` set if the dates show it. `rows` are
+    spreadsheet row numbers (the header is row 1), and `where` is file and column, both for messages.
     """
-    date_format = date_format if _is_unread(column) else None
+    date_format = time_format.date_format if _is_unread(column) else None
     if date_format is None and pd.api.types.is_numeric_dtype(column.dtype) and column.notna().any():
         place = int(column.notna().to_numpy().argmax())
         raise InputError(f"{where}, row {rows[place]}: {column.iloc[place]} is a number, not a date: {_CURE}")
@@ -178,12 +187,13 @@ def parse_times(
     elif text is not None:
         if text.iloc[0].endswith(_NAMES_OF_UTC):
             text = text.str.replace(_UTC, "Z", regex=True)
-        index, notes = _parse_text(text, rows, where)
+        index, day_first, notes = _parse_text(text, rows, where, time_format.day_first)
+        time_format = time_format if day_first is None else replace(time_format, day_first=day_first)
     elif isinstance(column.dtype, pd.PeriodDtype):
         index = pd.PeriodIndex(column).to_timestamp()
     else:
         index = pd.DatetimeIndex(column)
-    return _within_range(index, rows, where), notes
+    return _within_range(index, rows, where), time_format, notes
 
 
 def _is_unread(column: pd.Series) -> bool:
@@ -220,7 +230,13 @@ def _form(text: str) -> re.Match[str] | None:
     return next((match for match in matches if match), None)
 
 
-def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
+def _parse_text(
+    text: pd.Series, rows: np.ndarray, where: str, day_first: bool | None
+) -> tuple[pd.DatetimeIndex, bool | None, tuple[str, ...]]:
+    """Return the times, whether the day is before the month, if that matters, and notes.
+
+    `day_first` is the order in training. It counts if the text can be read in both orders.
+    """
     form = _first_form(text)
     if form is None:
         cure = f"{_CURE}, or set data.date_format"
@@ -250,13 +266,19 @@ def _parse_text(text: pd.Series, rows: np.ndarray, where: str) -> tuple[pd.Datet
     if not whole:
         _refuse_unread(text, rows, where, readings)
     words, index = next(iter(whole.items()))
-    if not all(index.equals(other) for other in whole.values()):
+    if form.re is not _YEAR_LAST:
+        return index, None, notes
+    if all(index.equals(other) for other in whole.values()):
+        known = None if len(whole) > 1 else words.startswith("day")  # 05/05/2013 does not show the order
+        return index, known, (*notes, f"dates were read as {words}")
+    if day_first is None:
         differing = int(np.argmax(index != list(whole.values())[1]))
         raise InputError(
             f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first: {_CURE}, "
             f"or set data.date_format to {_formats(form)}"
         )
-    return index, (*notes, f"dates were read as {words}") if form.re is _YEAR_LAST else notes
+    words = next(words for words in whole if words.startswith("day") == day_first)
+    return whole[words], day_first, (*notes, f"dates were read as {words}, as in training")
 
 
 def _patterns(form: re.Match[str]) -> dict[str, str]:
@@ -366,7 +388,7 @@ def join_hours(
         return table, time_format, ()
     date, hour = time_format.columns
     where = f"{source}, column {date!r}"
-    dates, notes = parse_times(table[date], rows, where, time_format.date_format)
+    dates, time_format, notes = parse_times(table[date], rows, where, time_format)
     late = np.asarray(dates != dates.normalize())
     if late.any():
         place = int(np.argmax(late))

@@ -10,7 +10,9 @@ from forecast.data.timestamps import TimeFormat, find_time_column, holds_times, 
 
 def parse(*cells: object, date_format: str | None = None) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
     rows = np.arange(2, len(cells) + 2)
-    return parse_times(pd.Series(list(cells)), rows, "my.csv, column 'date'", date_format)
+    form = TimeFormat(date_format=date_format)
+    index, _, notes = parse_times(pd.Series(list(cells)), rows, "my.csv, column 'date'", form)
+    return index, notes
 
 
 FORMS = [
@@ -61,6 +63,34 @@ def test_unmistakable_dates_are_read(cells: tuple[object, object]) -> None:
 def test_dates_that_could_be_misread_are_refused(cells: tuple[object, object], message: str) -> None:
     with pytest.raises(InputError, match=f"my.csv, column 'date', {message}"):
         parse(*cells)
+
+
+def order_found(*cells: str, day_first: bool | None = None) -> tuple[str, bool | None, str]:
+    """Return the day of the last cell, the order of day and month, and the note; `day_first` is that of training."""
+    form = TimeFormat(day_first=day_first)
+    index, read_as, notes = parse_times(pd.Series(list(cells)), np.arange(2, len(cells) + 2), "my.csv", form)
+    return str(index[-1].date()), read_as.day_first, " ".join(notes)
+
+
+def test_the_order_of_day_and_month_is_kept_if_the_dates_show_it() -> None:
+    assert order_found("31/01/2013", "01/02/2013") == ("2013-02-01", True, "dates were read as day/month/year")
+    assert order_found("01-31-2013", "02-01-2013") == ("2013-02-01", False, "dates were read as month-day-year")
+    assert order_found("05/05/2013", "06/06/2013") == ("2013-06-06", None, "dates were read as day/month/year")
+    assert order_found("2013-01-31", "2013-02-01") == ("2013-02-01", None, "")
+    assert order_found("31-Jan-2013", "01-Feb-2013") == ("2013-02-01", None, "")
+
+
+@pytest.mark.parametrize(
+    ("day_first", "day", "words"), [(True, "2013-02-01", "day.month"), (False, "2013-01-02", "month.day")]
+)
+def test_the_order_in_training_reads_dates_that_do_not_show_it(day_first: bool, day: str, words: str) -> None:
+    note = f"dates were read as {words}.year, as in training"
+    assert order_found("02.01.2013", "01.02.2013", day_first=day_first) == (day, day_first, note)
+
+
+def test_dates_that_show_their_order_are_read_by_it_whatever_training_had() -> None:
+    note = "dates were read as day/month/year"
+    assert order_found("31/01/2013", "01/02/2013", day_first=False) == ("2013-02-01", True, note)
 
 
 def test_one_offset_is_kept_and_several_become_utc() -> None:

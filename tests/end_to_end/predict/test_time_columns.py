@@ -123,6 +123,22 @@ def test_dates_of_another_format_are_refused_by_row(
     assert "column 'Date', row 2: '2016-07-01' does not match data.date_format=%m/%d/%y" in expect_one_line(capsys)
 
 
+def test_a_few_dates_have_the_order_of_day_and_month_of_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = hourly(900)
+    written = table.assign(date=table["date"].dt.strftime("%d/%m/%Y %H:%M"))
+    source = write(tmp_path / "hours.csv", written.head(700)[["date", "load"]])
+    run, _ = train(quick(tmp_path / "outputs", "data=csv", f"data.path={source}", "data.targets=[load]", *LEARNING))
+    early = table["date"].between("2016-08-02", "2016-08-06 23:00")
+    assert early.sum() == 120 > CONTEXT
+    assert forecast(run.path, write(tmp_path / "new.csv", written[early]), tmp_path / "next.csv") == 0
+    assert "new.csv: dates were read as day/month/year, as in training" in capsys.readouterr().out
+    assert dated(tmp_path / "next.csv").index[0] == pd.Timestamp("2016-08-07")
+    expected = load(run.path).predict(table[early])
+    np.testing.assert_array_equal(dated(tmp_path / "next.csv").to_numpy(), expected.to_numpy())
+
+
 @pytest.mark.exhaustive
 def test_an_exported_model_reads_the_same_file(split_run: TinyRun, tmp_path: Path) -> None:
     assert export(["--run", str(split_run.path), "--output", str(tmp_path / "model.pt2")]) == 0
@@ -138,6 +154,7 @@ def test_an_exported_model_reads_the_same_file(split_run: TinyRun, tmp_path: Pat
         *(("time_columns", value) for value in ("Date", ["Date"], ["Date", "Date"], ["Date", "Hour\x1b"], 5, {})),
         *(("date_format", value) for value in (5, "", "%Q", "%m/%d", ["%Y"], "%Y\n")),
         *(("first_hour", value) for value in (2, True, "1", 1.0, [1])),
+        *(("day_first", value) for value in (1, "true", [True])),
     ],
 )
 def test_a_damaged_manifest_is_refused_in_one_line(key: str, value: Any, split_run: TinyRun, tmp_path: Path) -> None:
