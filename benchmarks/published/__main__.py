@@ -7,11 +7,13 @@ have its published MASE, to six digits. Run the same command again to continue; 
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.published.contest import RECIPES, Entry, row_of
+from benchmarks.published.contest import JUDGED_BY, RECIPES, Entry, row_of
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tables import (
     HEADLINE_BEGIN,
@@ -26,7 +28,8 @@ from benchmarks.published.tables import (
 from benchmarks.published.tasks import TASKS, check_data, data_folder
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.tables import write_between
+from forecast.common.tables import Row, write_between
+from forecast.runs.results import commit
 
 FOLDER = Path("outputs/published")
 KEY = ("task", "recipe")
@@ -63,6 +66,7 @@ def _run(options: argparse.Namespace) -> None:
         )
     if options.check:
         return
+    _check_ready()
     for name, data in tables.items():
         rows = read_rows(options.record, *KEY)
         of_task = rows[rows["task"] == name]
@@ -71,10 +75,23 @@ def _run(options: argparse.Namespace) -> None:
             continue
         again = f"_{len(of_task) + 1}" if options.again else ""
         entry = Entry(TASKS[name], data, options.recipe, options.folder / f"{name}_{options.recipe}{again}")
-        row = row_of(entry, len(of_task))
-        add_row(options.record, row)
+        row = row_of(entry)
+        add_row(options.record, partial(_counted, row))
         print(f"{name}: SQL {row['SQL']:.3f}, place {place_of(row['SQL'], name)}", flush=True)
     print(summary(read_rows(options.record, *KEY)))
+
+
+def _check_ready() -> None:
+    """Raise InputError if a score could not be computed, or not be told by its commit."""
+    if find_spec("fev") is None:
+        raise InputError("the package fev is not installed: pip install -e '.[benchmark]'")
+    if str(commit(JUDGED_BY)).endswith("+changes"):
+        raise InputError("the program or a recipe has changes: commit them first, since a score names its commit")
+
+
+def _counted(row: Row, rows: pd.DataFrame) -> Row:
+    """Return the row with the number of times that its task has been scored."""
+    return {**row, "times_scored": 1 + int((rows["task"] == row["task"]).sum()) if len(rows) else 1}
 
 
 def _write(path: Path, rows: pd.DataFrame, recipe: str) -> None:

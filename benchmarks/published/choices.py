@@ -15,7 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.published.contest import folder_of, run_command
+from benchmarks.published.contest import digest_of, folder_of
+from benchmarks.published.lanes import in_lanes
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
@@ -147,11 +148,12 @@ def run_of(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Pat
     place = folder / f"{task.name}_{name}"
     path = place / "past.csv"
     words = words_of(task, frame, path, chosen)
-    runs = folder_of(place / "runs", words)
+    runs = folder_of(place / "runs", [*words, digest_of(frame)])
     if not any(runs.glob(f"*/*/{RESULT}")):
         place.mkdir(parents=True, exist_ok=True)
         frame.to_csv(path, index_label="date")
-        run_command(["-m", "forecast.training", *words, f"output_dir={runs}", "resume=auto", "training.progress=false"])
+        command = ["-m", "forecast.training", *words, f"output_dir={runs}", "resume=auto", "training.progress=false"]
+        in_lanes([lambda commands: commands.run(command)])
     return words, next(runs.glob(f"*/*/{RESULT}")).parent
 
 

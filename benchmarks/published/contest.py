@@ -3,28 +3,27 @@
 import hashlib
 import math
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.published.judge import Judge
+from benchmarks.published.lanes import Commands, in_lanes
 from benchmarks.published.tasks import LEVELS, Floats, Task
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing, write_json
-from forecast.common.processes import environment
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import Row
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
+from forecast.runs.results import PROGRAM, commit
 from forecast.runs.run import RESULT
 
 
@@ -78,6 +77,9 @@ INTERVALS = (20, 40, 60, 80)
 """Central intervals whose ends are the quantiles 0.1 to 0.9 without the median."""
 
 MINUTES = "minutes.json"
+
+JUDGED_BY = (*PROGRAM, ":/benchmarks/published/*.py")
+"""Files on which a score depends: those of the program, the recipes and the tasks."""
 
 
 def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
@@ -172,8 +174,9 @@ class Entry:
 
     @property
     def forecasts(self) -> Path:
-        """The folder of the forecasts of these members."""
-        return folder_of(self.folder / "forecasts", [str(self._runs(*job)) for job in self._jobs])
+        """The folder of the forecasts of these members, from this table by this version of the program."""
+        made_of = [digest_of(self.table), str(commit()), *(str(self._runs(*job)) for job in self._jobs)]
+        return folder_of(self.folder / "forecasts", made_of)
 
     @property
     def _jobs(self) -> list[tuple[int, int]]:
@@ -192,36 +195,48 @@ class Entry:
         jobs = self._jobs
         for end in dict.fromkeys(self.trainings.values()):
             _write(self._past(end), self.table.iloc[:end])
-        lanes = [jobs[lane::LANES] for lane in range(LANES)] if len(jobs) > 1 else [jobs]
-        with ThreadPoolExecutor(len(lanes)) as pool:
-            for taken in pool.map(self._train_in_turn, lanes, range(len(lanes)), [len(lanes)] * len(lanes)):
-                del taken
+        lanes = self.lanes
+        in_lanes([partial(self._train_in_turn, jobs[lane::lanes], lane) for lane in range(lanes)])
 
-    def _train_in_turn(self, jobs: Sequence[tuple[int, int]], lane: int, lanes: int) -> None:
+    @property
+    def lanes(self) -> int:
+        """Number of trainings at once."""
+        return min(LANES, len(self._jobs))
+
+    def _train_in_turn(self, jobs: Sequence[tuple[int, int]], lane: int, commands: Commands) -> None:
         for end, seed in jobs:
             folder = self._runs(end, seed)
             if any(folder.glob(f"*/*/{RESULT}")):
                 continue
             words = [*self.words(end, seed), f"output_dir={folder}", "resume=auto", "training.progress=false"]
-            before = (read_json(folder / MINUTES) or {"minutes": 0.0})["minutes"]
+            before = self._minutes(folder) if (folder / MINUTES).is_file() else 0.0
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / MINUTES, {"lane": lane, "minutes": None})  # stays if this command is killed
             started = time.monotonic()
             try:
-                run_command(["-m", "forecast.training", *words], 1 if lanes > 1 else None)
+                commands.run(["-m", "forecast.training", *words], 1 if self.lanes > 1 else None)
             finally:  # a training that Ctrl-C or an error ended counts too
-                folder.mkdir(parents=True, exist_ok=True)
                 write_json(folder / MINUTES, {"lane": lane, "minutes": before + (time.monotonic() - started) / 60})
+
+    @staticmethod
+    def _minutes(folder: Path) -> float:
+        """Return the minutes of a training; raise InputError if they are unknown."""
+        minutes = (read_json(folder / MINUTES) or {}).get("minutes")
+        if minutes is None:
+            raise InputError(
+                f"{folder}: its minutes are unknown, since the command was killed: make sure that no training runs "
+                "there, and delete it to train again"
+            )
+        return float(minutes)
 
     @property
     def training_minutes(self) -> float:
         """Minutes of the lane that took longest, the time of all trainings on two cores."""
-        folders = [self._runs(*job) for job in self._jobs]
-        taken = [read_json(folder / MINUTES) for folder in folders]
-        if None in taken:
-            folder = folders[taken.index(None)]
-            raise InputError(
-                f"{folder}: its minutes are unknown, since the command was killed: delete it to train again"
-            )
-        return max(sum(float(one["minutes"]) for one in taken if one["lane"] == lane) for lane in range(LANES))
+        taken = dict.fromkeys(range(LANES), 0.0)
+        for folder in (self._runs(*job) for job in self._jobs):
+            minutes = self._minutes(folder)
+            taken[read_json(folder / MINUTES)["lane"]] += minutes
+        return max(taken.values())
 
     def forecast(self) -> list[Floats]:
         """Return the quantiles (h, C, 9) of each window; make the forecasts that are not there yet."""
@@ -252,7 +267,9 @@ class Entry:
         return self.folder / f"past_{end}.csv"
 
     def _runs(self, end: int, seed: int) -> Path:
-        return folder_of(self.folder / "runs" / f"{end}_{seed}", self.words(end, seed))
+        return folder_of(
+            self.folder / "runs" / f"{end}_{seed}", [*self.words(end, seed), digest_of(self.table.iloc[:end])]
+        )
 
 
 def _write(path: Path, rows: pd.DataFrame) -> None:
@@ -264,13 +281,10 @@ def folder_of(place: Path, words: Sequence[str]) -> Path:
     return place / hashlib.sha256(shlex.join(words).encode()).hexdigest()[:12]
 
 
-def run_command(words: Sequence[str], threads: int | None = None) -> None:
-    """Run a command of the program; raise InputError if it fails."""
-    done = subprocess.run([sys.executable, *words], env=environment(threads), capture_output=True, text=True)
-    if done.returncode != 0:
-        raise InputError(
-            f"{shlex.join(['python', *words])} ended with exit code {done.returncode}:\n{done.stderr[-2000:]}"
-        )
+def digest_of(table: pd.DataFrame) -> str:
+    """Return a digest of the dates, names and numbers of a table."""
+    parts = (pd.DatetimeIndex(table.index).asi8, table.to_numpy(np.float64))
+    return hashlib.sha256(b"".join([repr(list(table.columns)).encode(), *map(np.ndarray.tobytes, parts)])).hexdigest()
 
 
 def quantiles_of(forecast: pd.DataFrame, targets: Sequence[str]) -> Floats:
@@ -284,10 +298,11 @@ def quantiles_of(forecast: pd.DataFrame, targets: Sequence[str]) -> Floats:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def row_of(entry: Entry, scored_before: int) -> Row:
-    """Train, forecast and score; return the row of the record."""
+def row_of(entry: Entry) -> Row:
+    """Train, forecast and score; return the row of the record without the number of scorings."""
+    judge = Judge(entry.task, entry.table, entry.folder)  # a missing package shows before the trainings
     entry.train()
-    scores = Judge(entry.task, entry.table, entry.folder).scores(entry.forecast())
+    scores = judge.scores(entry.forecast())
     ends = list(dict.fromkeys(entry.trainings.values()))
     results = [read_json(run / RESULT) for end in ends for run in entry.runs(end)]
     return {
@@ -295,12 +310,13 @@ def row_of(entry: Entry, scored_before: int) -> Row:
         "recipe": entry.name,
         **{name: round(score, 5) for name, score in scores.items()},
         "trainings": len(results),
+        "trainings_at_once": entry.lanes,
         "training_minutes": round(entry.training_minutes, 2),
         "forecast_minutes": round(sum(entry.minutes.values()), 2),
         "peak_mib": max(look_up(result, "speed.peak_memory_mib") for result in results),
-        "times_scored": scored_before + 1,
         "command": shlex.join(["python", "train.py", *entry.words(ends[0], 1)]),
         "commit": ", ".join(sorted({str(result["commit"]) for result in results})),
+        "scoring_commit": commit(JUDGED_BY),
         "machine": ", ".join(sorted({str(result["device"]) for result in results})),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }

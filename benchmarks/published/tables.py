@@ -82,11 +82,18 @@ def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
     return models[models["tasks"] == own["task"].nunique()].sort_values("ratio")
 
 
+def _cores(machine: str, trainings: int) -> str:
+    """Return the machine with the number of cores that its trainings at once take; a GPU has no threads."""
+    name, _, threads = machine.rpartition(", ")
+    count = threads.removesuffix(" threads")
+    return f"{name}, {trainings * int(count)} cores" if count.isdigit() else machine
+
+
 def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive forecast."""
     models, own = ranking(rows, recipe), rows[rows["recipe"] == recipe]
     first = own.drop_duplicates("task")
-    machines = "; ".join(first["machine"].drop_duplicates())
+    machines = "; ".join(dict.fromkeys(map(_cores, first["machine"], first["trainings_at_once"])))
     fair = models[models["seen"] == 0]
     if short:
         trained = fair[(fair["hours"] > 0) & (fair["ratio"] < 1)].index

@@ -3,6 +3,7 @@
 Source: fev-bench, github.com/autogluon/fev, `benchmarks/fev_bench/tasks.yaml` (Apache-2.0).
 """
 
+import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,8 @@ class Task:
     """A task: the last `windows` · `horizon` steps of a table are its test part, cut into windows.
 
     `season` is the lag of the seasonal naive forecast and of the scale of the scores. `known` are the columns that are
-    known ahead; all others are targets. `naive_mase` is the published MASE of the seasonal naive forecast.
+    known ahead; all others are targets. `naive_mase` is the published MASE of the seasonal naive forecast. It
+    does not depend on what is known ahead: `known_digest` is the digest of these columns in the first scoring.
     Numbers below `floor` stand for a missing value, or are the mean of some; the scores take them as they are.
     """
 
@@ -38,6 +40,7 @@ class Task:
     naive_mase: float
     read: Callable[..., pd.DataFrame] = field(repr=False)
     known: tuple[str, ...] = ()
+    known_digest: str = ""
     floor: float = -math.inf
 
     def table(self, folder: Path) -> pd.DataFrame:
@@ -129,7 +132,7 @@ def check_data(task: Task, table: pd.DataFrame) -> float:
     Raises
     ------
     InputError
-        If it is not the published one, to six digits.
+        If it is not the published one, to six digits, or if the columns known ahead are not those of `known_digest`.
     """
     found = naive_mase(task, table)
     if f"{found:.6f}" != f"{task.naive_mase:.6f}":
@@ -137,7 +140,17 @@ def check_data(task: Task, table: pd.DataFrame) -> float:
             f"{task.name}: the seasonal naive forecast has MASE {found:.6f}, published is {task.naive_mase:.6f}: "
             "the data or the windows are not those of the benchmark, so no score of this task can be compared"
         )
+    if known_digest(task, table) != task.known_digest:
+        raise InputError(
+            f"{task.name}: {', '.join(task.known)}: other numbers than in the first scoring: use the same files"
+        )
     return found
+
+
+def known_digest(task: Task, table: pd.DataFrame) -> str:
+    """Return a digest of the numbers that are known ahead; empty if there are none."""
+    numbers = table[list(task.known)].to_numpy(np.float64)
+    return hashlib.sha256(numbers.tobytes()).hexdigest()[:16] if task.known else ""
 
 
 # --- the data
@@ -190,22 +203,13 @@ _HOURLY, _QUARTERS = ("ETTh1.csv", "ETTh2.csv"), ("ETTm1.csv.gz", "ETTm2.csv.gz"
 TASKS: Mapping[str, Task] = {
     task.name: task
     for task in (
-        Task("epf_np", ("EPF_NP.csv",), 24, 20, 24, 1.761304, _prices, _NORDIC),
-        Task(
-            "epf_de",
-            ("EPF_DE.csv",),
-            24,
-            20,
-            24,
-            1.708595,
-            _prices,
-            ("Wind power forecast", "Ampirion zonal load forecast"),
-        ),
+        Task("epf_np", ("EPF_NP.csv",), 24, 20, 24, 1.761304, _prices, _NORDIC, "3e864a81f9399820"),
+        Task("epf_de", ("EPF_DE.csv",), 24, 20, 24, 1.708595, _prices, _GERMAN, "70704faa66a4bc19"),
         Task("ETT_15T", _QUARTERS, 96, 20, 96, 0.916890, _transformers),
         Task("ETT_1H", _HOURLY, 168, 20, 24, 1.322716, _transformers),
         Task("ETT_1D", _HOURLY, 28, 20, 7, 1.491547, _transformers_by("D")),
         Task("ETT_1W", _HOURLY, 13, 5, 1, 2.620119, _transformers_by("W-SUN")),
-        Task("proenfo_gfc14", ("GEFCom2014-E.csv",), 168, 20, 24, 1.198854, _loads, ("T",)),
+        Task("proenfo_gfc14", ("GEFCom2014-E.csv",), 168, 20, 24, 1.198854, _loads, ("T",), "e9f57e7a55b4bb2b"),
         Task("jena_weather_10T", ("weather.csv.gz",), 144, 20, 144, 0.730024, _weather, floor=-500),
         Task("jena_weather_1H", ("weather.csv.gz",), 24, 20, 24, 0.739900, _hourly_weather, floor=-500),
     )

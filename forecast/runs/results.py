@@ -130,8 +130,8 @@ PROGRAM = (":/forecast", ":/conf", ":/train.py", ":/pyproject.toml")
 
 
 @cache
-def commit() -> str | None:
-    """Return the checkout's commit, with `+changes` if program files differ; None outside a checkout of the package.
+def commit(files: tuple[str, ...] = PROGRAM) -> str | None:
+    """Return the checkout's commit, with `+changes` if these files differ; None outside a checkout of the package.
 
     Cached by the first run of a process: later commits do not change the code in memory.
     """
@@ -145,7 +145,7 @@ def commit() -> str | None:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != folder.parent:
             return None
         head = git("rev-parse", "HEAD")
-        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no", "--", *PROGRAM) else "")
+        return head + ("+changes" if git("status", "--porcelain", "--untracked-files=no", "--", *files) else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

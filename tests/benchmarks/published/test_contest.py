@@ -2,6 +2,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,13 @@ import pytest
 
 import forecast
 from benchmarks.published import contest
+from benchmarks.published.__main__ import _counted
 from benchmarks.published.contest import Entry, Recipe, lengths, quantiles_of
+from benchmarks.published.lanes import Commands
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task
+from forecast.common.errors import InputError
+from forecast.common.files import write_json
 from forecast.training.train import train
 from tests.conftest import LIGHTNING
 from tests.support.small import CONTEXT, QUICK, SMALL, compose, hourly
@@ -32,7 +37,7 @@ def table() -> pd.DataFrame:
     return frame
 
 
-def train_here(words: Sequence[str], threads: int | None = None) -> None:
+def train_here(commands: Commands, words: Sequence[str], threads: int | None = None) -> None:
     """Run `python -m forecast.training` in this process."""
     assert words[:2] == ["-m", "forecast.training"]
     train(compose(*words[2:]))
@@ -42,7 +47,7 @@ def train_here(words: Sequence[str], threads: int | None = None) -> None:
 def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contest, "run_command", train_here)
+    monkeypatch.setattr(Commands, "run", train_here)
     monkeypatch.setattr(contest, "LANES", 1)  # trainings in one process share its random state
     rows = table()
     end = len(rows) - 48
@@ -66,7 +71,6 @@ def test_a_window_is_forecast_from_its_past_and_what_is_known_ahead(
     assert (entry.minutes, entry.training_minutes) == minutes
 
     def changed(column: str, value: float) -> np.ndarray:
-        (entry.forecasts / "window_1.csv").unlink()
         other = rows.copy()
         other.loc[rows.index[-24:], column] = value
         return Entry(TASK, other, "quick", tmp_path).forecast()[1]
@@ -89,16 +93,30 @@ def test_the_minutes_of_an_interrupted_training_count(tmp_path: Path, monkeypatc
     monkeypatch.setattr(contest, "LANES", 1)
     monkeypatch.setitem(contest.RECIPES, "quick", replace(contest.RECIPES["quick"], seeds=1))
 
-    def interrupted(words: Sequence[str], threads: int | None = None) -> None:
+    def interrupted(commands: Commands, words: Sequence[str], threads: int | None = None) -> None:
         time.sleep(0.06)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(contest, "run_command", interrupted)
+    monkeypatch.setattr(Commands, "run", interrupted)
     for times in (1, 2):
         entry = Entry(TASK, table(), "quick", tmp_path)
         with pytest.raises(KeyboardInterrupt):
             entry.train()
         assert entry.training_minutes >= times * 0.001
+
+
+def test_other_rows_take_no_older_run_or_forecast() -> None:
+    rows, end = table(), 500
+    one = Entry(TASK, rows, "quick", Path())
+
+    def changed(row: int) -> Entry:
+        other = rows.copy()
+        other.iloc[row, 0] += 1
+        return Entry(TASK, other, "quick", Path())
+
+    assert changed(end - 1)._runs(end, 1) != one._runs(end, 1)
+    assert changed(end)._runs(end, 1) == one._runs(end, 1)  # a training does not read the rows after its end
+    assert changed(end).forecasts != one.forecasts
 
 
 def test_rows_of_two_commands_stay(tmp_path: Path) -> None:
@@ -108,9 +126,34 @@ def test_rows_of_two_commands_stay(tmp_path: Path) -> None:
     assert list(read_rows(record)["task"]) == [0, 1]
 
 
+def test_scorings_are_counted_when_their_row_is_written(tmp_path: Path) -> None:
+    record = tmp_path / "record.csv"
+    for recipe, task in (("one", "a"), ("two", "a"), ("one", "b")):
+        add_row(record, partial(_counted, {"task": task, "recipe": recipe}))
+    assert list(read_rows(record)["times_scored"]) == [1, 2, 1]
+
+
 def test_a_training_without_its_minutes_is_named(tmp_path: Path) -> None:
-    with pytest.raises(contest.InputError, match="its minutes are unknown"):
+    with pytest.raises(InputError, match="its minutes are unknown"):
         _ = Entry(TASK, table(), "quick", tmp_path).training_minutes
+
+
+def test_a_training_whose_command_was_killed_is_named_and_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Entry(TASK, table(), "quick", tmp_path)
+
+    def killed(path: Path, content: dict[str, object]) -> None:
+        write_json(path, content)
+        assert content["minutes"] is None, "the training does not begin"
+        raise KeyboardInterrupt  # nothing is written after it
+
+    with monkeypatch.context() as patch:
+        patch.setattr(contest, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            entry.train()
+    with pytest.raises(InputError, match="its minutes are unknown, since the command was killed"):
+        entry.train()
 
 
 def test_a_recipe_trains_again_before_each_window_where_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,14 @@ def scores(model: str, recipe: str = "general") -> pd.DataFrame:
     """Return a record whose losses are those of a published model."""
     rows = published()
     own = rows[rows["model"] == model][["task", "SQL"]]
-    return own.assign(recipe=recipe, training_minutes=10.0, forecast_minutes=0.5, times_scored=1, machine="a laptop")
+    return own.assign(
+        recipe=recipe,
+        training_minutes=10.0,
+        forecast_minutes=0.5,
+        times_scored=1,
+        trainings_at_once=2,
+        machine="a laptop, 1 threads",
+    )
 
 
 def test_the_same_losses_have_the_same_ratio_and_place() -> None:
@@ -32,6 +39,11 @@ def test_the_same_losses_have_the_same_ratio_and_place() -> None:
     assert models.loc[THIS, "hours"] == pytest.approx(1.5)
     assert models.loc["Seasonal Naive", "ratio"] == pytest.approx(1)
     assert "AutoARIMA" not in models.index  # it has eight of the tasks
+
+
+def test_the_cores_are_those_of_all_trainings_at_once() -> None:
+    assert f"| **{THIS}**, a laptop, 2 cores |" in standing(scores("PatchTST"), "general")
+    assert f"| **{THIS}**, a GPU |" in standing(scores("PatchTST").assign(machine="a GPU"), "general")
 
 
 def test_places_count_only_models_that_had_not_seen_the_data() -> None:

@@ -15,6 +15,7 @@ from benchmarks.published.tasks import (
     Floats,
     Task,
     check_data,
+    known_digest,
     naive_mase,
     seasonal_error,
     seasonal_naive,
@@ -54,6 +55,15 @@ def test_the_seasonal_naive_forecast_has_its_published_score(name: str) -> None:
     table = task.table(FOLDER)
     assert f"{check_data(task, table):.6f}" == f"{task.naive_mase:.6f}"
     assert set(task.known) <= set(table.columns)
+
+
+def test_other_numbers_known_ahead_stop_everything() -> None:
+    table = days()
+    task = replace(DAYS, naive_mase=naive_mase(DAYS, table), known_digest=known_digest(DAYS, table))
+    check_data(task, table)
+    with pytest.raises(InputError, match="days: sun: other numbers than in the first scoring"):
+        check_data(task, table.assign(sun=table["sun"].shift(1, fill_value=0.0)))
+    assert known_digest(replace(DAYS, known=()), table) == ""
 
 
 def test_other_data_stop_everything() -> None:
