@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks.published.contest import folder_of
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing
@@ -23,6 +24,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.evaluation.significance import mean_interval
 from forecast.runs.run import ERRORS, RESULT
+from forecast.training.sweep.sweep import JOBS_LEFT
 
 RUNS = Path("benchmarks/records/known-ahead/runs.csv")
 PAIRS = RUNS.with_name("pairs.csv")
@@ -91,16 +93,19 @@ class Cell:
     @property
     def folder(self) -> Path:
         """The folder that holds its run alone."""
-        return FOLDER / f"{self.task}_{self.arm.replace(' ', '-')}_{self.seed}"
+        return folder_of(FOLDER / f"{self.task}_{self.arm.replace(' ', '-')}_{self.seed}", self.words)
 
     @property
     def run(self) -> Path | None:
-        """The folder of its finished run."""
-        return next((path.parent for path in self.folder.glob(f"*/*/{RESULT}")), None)
+        """The folder of its finished run; raise InputError if there are several, as after a change of the recipe."""
+        found = [path.parent for path in self.folder.glob(f"*/*/{RESULT}")]
+        if len(found) > 1:
+            raise InputError(f"{self.folder}: holds {len(found)} finished runs: delete those that are not to count")
+        return found[0] if found else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code, 1 if a run failed."""
+    """Run the command line; return the exit code: 1 if a run failed, 5 if the time limit was reached."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.known_ahead",
         description="Run what the record lacks, one training at a time, or write its tables into a Markdown file. Run "
@@ -113,20 +118,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry-run", action="store_true", help="print the missing commands; run nothing")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables between their marks in this file")
     options = parser.parse_args(arguments)
-    finished: list[bool] = []
-    return finish(lambda: finished.append(_run(options))) or int(not all(finished))
+    codes: list[int] = []
+    return finish(lambda: codes.append(_run(options))) or codes[0]
 
 
-def _run(options: argparse.Namespace) -> bool:
+def _run(options: argparse.Namespace) -> int:
+    """Run or write; return the exit code."""
     if not RUNS.parent.is_dir():
         raise InputError(f"{RUNS.parent}: no such folder: run this in the checkout")
     if options.write is not None:
         write_between(options.write, BEGIN, END, tables(read(RUNS), read(PAIRS)))
-        return True
+        return 0
     wanted = [Cell(*key) for key in _product(options.tasks, options.arms, options.seeds)]
     done = {tuple(key) for key in read(RUNS)[KEY].to_numpy().tolist()}
     missing = [cell for cell in wanted if (cell.task, cell.arm, cell.seed) not in done]
-    started, complete = time.monotonic(), True
+    started, failed = time.monotonic(), False
     for cell in missing:
         words = [*cell.words, f"output_dir={cell.folder}", "resume=auto"]
         print(shlex.join(["python", "train.py", *words]), flush=True)
@@ -134,16 +140,16 @@ def _run(options: argparse.Namespace) -> bool:
             continue
         if options.minutes is not None and time.monotonic() - started > 60 * options.minutes:
             print(f"time limit of {options.minutes:g} minutes reached: run the same command again to continue")
-            return complete
-        code = subprocess.run(
+            return JOBS_LEFT
+        ended = subprocess.run(
             [sys.executable, "-m", "forecast.training", *words, "training.progress=false"],
             env=environment(),
             stdout=subprocess.DEVNULL,
         ).returncode
-        complete = complete and code == 0
-        if code == 0 and cell.run is not None:
+        failed = failed or ended != 0
+        if ended == 0 and cell.run is not None:
             _add(cell, cell.run)
-    return complete
+    return int(failed)
 
 
 def _product(tasks: Sequence[str], arms: Sequence[str], seeds: Sequence[int]) -> Iterator[tuple[str, str, int]]:
@@ -165,7 +171,6 @@ def _add(cell: Cell, run: Path) -> None:
     facts: dict[str, Any] = {column: look_up(result, path) for column, path in FACTS.items()}
     row = {**vars(cell), **facts, "command": shlex.join(["python", "train.py", *cell.words])}
     rows = pd.concat([read(RUNS), pd.DataFrame([row])], ignore_index=True).sort_values(KEY)
-    _write(RUNS, rows)
     arms = [cell.arm] if cell.arm != "full" else [arm for arm in ARMS if arm != "full"]
     pairs = [pair for arm in arms if arm != "full" and (pair := compare(cell.task, arm)) is not None]
     if pairs:
@@ -173,6 +178,7 @@ def _add(cell: Cell, run: Path) -> None:
         new = pd.DataFrame(pairs)
         kept = before[~before.set_index(["task", "arm"]).index.isin(list(zip(new.task, new.arm, strict=True)))]
         _write(PAIRS, pd.concat([kept, new], ignore_index=True).sort_values(["task", "arm"]))
+    _write(RUNS, rows)  # last: without its row, a run that is interrupted here is added again
 
 
 def _write(path: Path, rows: pd.DataFrame) -> None:

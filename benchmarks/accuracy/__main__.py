@@ -18,11 +18,11 @@ FILTERS = ("dataset", "horizon", "attention", "seed", "recipe")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code, 1 if a run failed."""
+    """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy",
         description="Run the missing rows of the record as sweeps, or write its tables into a Markdown file. Run the "
-        "same command again to continue. Exit code 0: done; 1: a run failed, one line each; 2: input.",
+        "same command again to continue. Exit code 0: done; 1: a run failed, one line each; 2: input; 5: time limit.",
     )
     parser.add_argument("--record", type=Path, default=RECORD, help="the CSV file (%(default)s)")
     for name in FILTERS:
@@ -35,12 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--output-dir", type=Path, help="folder of the runs (outputs/record)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables between their marks in this file")
     options = parser.parse_args(arguments)
-    finished: list[bool] = []
-    return finish(lambda: finished.append(_run(options))) or int(not all(finished))
+    codes: list[int] = []
+    return finish(lambda: codes.append(_run(options))) or codes[0]
 
 
-def _run(options: argparse.Namespace) -> bool:
-    """Run or write; return whether every run that was started has a row."""
+def _run(options: argparse.Namespace) -> int:
+    """Run or write; return the exit code."""
     if not options.record.parent.is_dir():
         raise InputError(
             f"{options.record.parent}: no such folder: run this in the checkout, or choose another --record"
@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> bool:
     if options.dry_run:
         for cell in absent:
             print(f"{cell.name}: {cell.command}")
-        return True
+        return 0
     folder = options.output_dir or Path("outputs/record")
     return fill(absent, Filling(options.record, folder, options.threads, options.minutes))
 
@@ -74,13 +74,13 @@ def _chosen(options: argparse.Namespace) -> list[Cell]:
     return cells
 
 
-def _write(options: argparse.Namespace) -> bool:
+def _write(options: argparse.Namespace) -> int:
     if options.dry_run or any(getattr(options, name) for name in (*FILTERS, "minutes", "threads", "output_dir")):
         raise InputError("--write runs nothing and uses the whole record: combine it with --record only")
     rows = read_record(options.record)
     write_tables(options.write, rows)
     print(f"{options.write}: {len(rows)} rows of {options.record}")
-    return True
+    return 0
 
 
 if __name__ == "__main__":

@@ -16,9 +16,7 @@ from forecast.common.files import read_json
 from forecast.common.processes import environment
 from forecast.runs.read import read_jobs
 from forecast.runs.run import FAILED, RESULT, Run
-
-JOBS_LEFT = 5
-"""Exit code of a sweep that ran out of time before its last job."""
+from forecast.training.sweep.sweep import JOBS_LEFT
 
 Place = tuple[int, str, str]
 """The horizon, mechanism and seed of a job."""
@@ -40,13 +38,13 @@ def missing(cells: Sequence[Cell], record: Path) -> list[Cell]:
     return [cell for cell in cells if cell.key not in known]
 
 
-def fill(cells: Sequence[Cell], filling: Filling) -> bool:
-    """Run the missing rows of `cells` in order; return whether every sweep finished all of its jobs.
+def fill(cells: Sequence[Cell], filling: Filling) -> int:
+    """Run the missing rows of `cells` in order; return 0, 1 if a job failed, or `JOBS_LEFT` at the time limit.
 
     A job that is finished in the folder of its sweep is not trained again. However a sweep ends, its finished jobs
     become rows of the record.
     """
-    started, complete = time.monotonic(), True
+    started, failed = time.monotonic(), False
     for group in sweeps(missing(cells, filling.record)):
         left = None if filling.minutes is None else filling.minutes - (time.monotonic() - started) / 60
         code = JOBS_LEFT
@@ -58,9 +56,9 @@ def fill(cells: Sequence[Cell], filling: Filling) -> bool:
                     print(f"{filling.record}: {', '.join(key_of(row))}: {_scores(row)}", flush=True)
         if code == JOBS_LEFT:
             print(f"time limit of {filling.minutes:g} minutes reached: run the same command again to continue")
-            break
-        complete = complete and code == 0
-    return complete
+            return JOBS_LEFT
+        failed = failed or code != 0
+    return int(failed)
 
 
 def _run(group: list[Cell], filling: Filling, minutes: float | None) -> int:

@@ -52,12 +52,15 @@ def _run(options: argparse.Namespace) -> None:
         return
     if options.python is None:
         raise InputError("--python is missing: name the interpreter of the peer's environment")
+    python = Path(options.python).absolute()  # not resolved: a link of an environment leads out of it
+    if not python.is_file():
+        raise InputError(f"--python {options.python}: no such file: name the interpreter of the peer's environment")
     for name in options.contests:
         rows = read_rows(options.record, "contest", "most_minutes")
         if ((rows["contest"] == name) & (rows["most_minutes"] >= options.minutes)).any():
             print(f"{name}: the record has it")
             continue
-        row = row_of(name, options.python, options.folder / name, options.minutes)
+        row = row_of(name, str(python), options.folder / name, options.minutes)
         add_row(options.record, row)
         print(f"{name}: done", flush=True)
     print(summary(read_rows(options.record)))

@@ -136,11 +136,15 @@ def train_theirs(contest: Contest, python: str, folder: Path, minutes: float = C
     return result
 
 
+def words_of(contest: Contest, minutes: float) -> list[str]:
+    """Return the words of our training command, with its time limit."""
+    whole = round(60 * minutes)
+    return [*contest.words, f"training.max_time=00:{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"]
+
+
 def train_ours(contest: Contest, folder: Path, minutes: float = CAP) -> tuple[list[Point], dict[str, Any]]:
     """Train our model in a process of its own; return its validations in order and its result."""
-    whole = round(60 * minutes)
-    limit = f"training.max_time=00:{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
-    words = [*contest.words, limit, "training.progress=false", f"output_dir={folder}"]
+    words = [*words_of(contest, minutes), "training.progress=false", f"output_dir={folder}"]
     began = time.time()
     done = subprocess.run([sys.executable, "-m", "forecast.training", *words], capture_output=True, text=True)
     if done.returncode != 0:
@@ -193,7 +197,7 @@ def row_of(name: str, python: str, folder: Path, minutes: float = CAP) -> Row:
         "neuralforecast": theirs["neuralforecast"],
         "their_torch": theirs["torch"],
         "our_torch": torch.__version__,
-        "command": shlex.join(["python", "train.py", *contest.words]),
+        "command": shlex.join(["python", "train.py", *words_of(contest, minutes)]),
         "commit": ours["commit"],
         "machine": ours["device"],
     }

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import known_ahead
 from benchmarks.known_ahead import ARMS, SEEDS, TASKS, Cell, compare, main, tables
 from forecast.common.conf_files import load_choice
+from forecast.common.errors import InputError
 from forecast.data.settings import DataSettings
 from tests.support.covering import covering
 from tests.support.small import ROOT, compose
@@ -54,6 +55,27 @@ def test_a_pair_says_how_much_lower_full_is(made: Path) -> None:
     assert pair["mean"] == pytest.approx(10, abs=0.3)
     assert pair["low"] < 10 < pair["high"] < 11
     assert compare("epf_np", "linear") is None
+
+
+def test_several_finished_runs_of_a_cell_are_refused(made: Path) -> None:
+    run = Cell("epf_np", "mean", 1).run
+    assert run is not None
+    later = run.with_name("later")
+    later.mkdir()
+    (later / "result.json").write_text("{}")
+    with pytest.raises(InputError, match="holds 2 finished runs: delete those that are not to count"):
+        compare("epf_np", "mean")
+
+
+def test_a_cell_with_other_words_has_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Cell("epf_np", "mean", 1).folder
+    monkeypatch.setitem(known_ahead.TASKS, "epf_np", (*TASKS["epf_np"], "loss=huber"))  # type: ignore[arg-type]
+    assert Cell("epf_np", "mean", 1).folder != before
+
+
+def test_the_time_limit_has_its_exit_code(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_ahead.time, "monotonic", iter([0.0, 120.0]).__next__)
+    assert main(["--tasks", "epf_np", "--arms", "full", "--seeds", "1", "--minutes", "1"]) == 5
 
 
 def test_only_missing_runs_are_commands(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from benchmarks.accuracy.recipes import Cell
 from benchmarks.accuracy.record import add, read_record
 from forecast.common.files import write_json
 from forecast.runs.run import RESULT, Run
+from forecast.training.sweep.sweep import JOBS_LEFT
 from tests.benchmarks.accuracy.made import row
 from tests.benchmarks.accuracy.test_record import RESULT as FINISHED
 from tests.support.small import QUICK, SIMULATED, SMALL, snapshot
@@ -47,14 +48,14 @@ def test_a_failed_job_has_no_row_and_the_next_command_makes_only_what_is_missing
     swept: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     filling = Filling(tmp_path / "results.csv", tmp_path)
-    assert not fill(CELLS, filling)
+    assert fill(CELLS, filling) == 1
     assert [each["attention"] for each in read_record(filling.record)] == ["full", "mean"]
     printed = capsys.readouterr().out
     assert "etth1, 96, full, 1, main: test MSE 0.2500 MAE 0.3750; ridge MSE 0.3667 MAE 0.3910; 2,785 windows; 71 s" in (
         printed
     )
     assert missing(CELLS, filling.record) == [CELLS[1]]
-    assert not fill(CELLS, filling)
+    assert fill(CELLS, filling) == 1
     assert swept == [["full 1"], ["linear 1", "mean 1"], ["linear 1"]]
 
 
@@ -63,7 +64,7 @@ def test_after_the_time_limit_no_sweep_starts(
 ) -> None:
     clock = iter([0.0, 59.0, 61.0])
     monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
-    assert fill([CELLS[0], CELLS[2]], Filling(tmp_path / "results.csv", tmp_path, minutes=1))
+    assert fill([CELLS[0], CELLS[2]], Filling(tmp_path / "results.csv", tmp_path, minutes=1)) == JOBS_LEFT == 5
     assert swept == [["full 1"]]
     assert "time limit of 1 minutes reached" in capsys.readouterr().out
 
@@ -80,7 +81,7 @@ def test_an_average_uses_the_runs_of_its_seeds(
     monkeypatch.setattr(ensemble, "score_runs", score)
     filling = Filling(tmp_path / "results.csv", tmp_path)
     add(filling.record, [row(0.3, seed="2")])
-    assert fill([Cell("etth1", 96, "full", "1+2+3", "ensemble")], filling)
+    assert fill([Cell("etth1", 96, "full", "1+2+3", "ensemble")], filling) == 0
     assert swept == [["full 1", "full 2", "full 3"]]
     assert averaged == [3]
     assert [each["seed"] for each in read_record(filling.record)] == ["2", "1+2+3"]
@@ -94,13 +95,13 @@ def test_a_real_sweep_fills_the_record_and_is_not_run_again(tmp_path: Path, monk
     monkeypatch.setitem(recipes.BY_NAME, "main", tiny)
     cell = replace(CELLS[2], horizon=24)
     filling = Filling(tmp_path / "results.csv", tmp_path / "runs", threads=1)
-    assert fill([cell], filling)
+    assert fill([cell], filling) == 0
     (first,) = read_record(filling.record)
     assert (first["attention"], first["status"]) == ("mean", "finished")
     (folder,) = (tmp_path / "runs" / "sweeps" / "main_etth1").glob("attention-mean*")
     before = snapshot(folder)
     filling.record.unlink()
-    assert fill([cell], filling)
+    assert fill([cell], filling) == 0
     assert snapshot(folder) == before
     assert read_record(filling.record) == [first]
 

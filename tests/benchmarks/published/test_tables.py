@@ -81,7 +81,7 @@ def test_the_tables_are_written_between_their_marks(tmp_path: Path, capsys: pyte
     assert "| Moirai-2.0 † | 0.696 |" in text
     lines = short.read_text().splitlines()
     assert [line.split(" | ")[0] for line in lines if line.startswith("| ")][1:] == [
-        *("| TiRex-2", "| Chronos-2", "| TabPFN-TS-3", "| PatchTST", "| **this program**, a laptop"),
+        *("| TiRex-2", "| Chronos-2", "| TabPFN-TS-3", "| PatchTST", "| **this program**, a laptop, 2 cores"),
         *("| TFT", "| DeepAR", "| CatBoost", "| LightGBM", "| Seasonal Naive"),
     ]
     assert main(["--write", str(page), "--record", str(record), "--recipe", "defaults"]) == 2

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.time_to_quality import __main__ as command
 from benchmarks.time_to_quality import contests
 from benchmarks.time_to_quality.__main__ import BEGIN, END, main, summary
 from benchmarks.time_to_quality.contests import CONTESTS, Point, long_form, minutes_until, table_of
+from forecast.common.errors import InputError
 
 CONTEST = replace(
     CONTESTS["epf_np-nhits"], file="small.csv", train=60, validation=20, targets=("price",), known=("load",)
@@ -114,6 +116,27 @@ def test_no_table_is_written_without_a_contest(tmp_path: Path, capsys: pytest.Ca
 def test_a_contest_needs_the_environment_of_the_peer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--contests", "epf_np-nhits"]) == 2
     assert capsys.readouterr().err == "error: --python is missing: name the interpreter of the peer's environment\n"
+
+
+def test_an_interpreter_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--python", "peer/bin/python", "--contests", "epf_np-nhits"]) == 2
+    assert capsys.readouterr().err.startswith("error: --python peer/bin/python: no such file: ")
+
+
+def test_a_relative_interpreter_is_found_from_the_folder_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "peer").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    seen: list[str] = []
+
+    def stops(name: str, python: str, folder: Path, minutes: float) -> dict[str, object]:
+        seen.append(python)
+        raise InputError("enough")
+
+    monkeypatch.setattr(command, "row_of", stops)
+    assert main(["--python", "peer", "--contests", "epf_np-nhits", "--record", "rows.csv"]) == 2
+    assert seen == [str(tmp_path / "peer")]  # the link, not where it leads
 
 
 def test_a_failed_process_of_the_peer_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
