@@ -138,6 +138,7 @@ def _run(options: argparse.Namespace) -> int:
         print(shlex.join(["python", "train.py", *words]), flush=True)
         if options.dry_run:
             continue
+        _ = cell.run  # several finished runs are refused before a training
         if options.minutes is not None and time.monotonic() - started > 60 * options.minutes:
             print(f"time limit of {options.minutes:g} minutes reached: run the same command again to continue")
             return JOBS_LEFT
@@ -176,6 +177,8 @@ def _add(cell: Cell, run: Path) -> None:
     if pairs:
         before = read(PAIRS).reindex(columns=list(pairs[0]))
         new = pd.DataFrame(pairs)
+        of_more_seeds = before.set_index(["task", "arm"])["seeds"].to_dict()
+        new = new[[pair["seeds"] >= of_more_seeds.get((pair["task"], pair["arm"]), 0) for pair in pairs]]
         kept = before[~before.set_index(["task", "arm"]).index.isin(list(zip(new.task, new.arm, strict=True)))]
         _write(PAIRS, pd.concat([kept, new], ignore_index=True).sort_values(["task", "arm"]))
     _write(RUNS, rows)  # last: without its row, a run that is interrupted here is added again

@@ -302,6 +302,7 @@ def row_of(entry: Entry) -> Row:
     """Train, forecast and score; return the row of the record without the number of scorings."""
     judge = Judge(entry.task, entry.table, entry.folder)  # a missing package shows before the trainings
     entry.train()
+    minutes = entry.training_minutes  # unknown ones are refused before the windows are scored
     scores = judge.scores(entry.forecast())
     ends = list(dict.fromkeys(entry.trainings.values()))
     results = [read_json(run / RESULT) for end in ends for run in entry.runs(end)]
@@ -311,7 +312,7 @@ def row_of(entry: Entry) -> Row:
         **{name: round(score, 5) for name, score in scores.items()},
         "trainings": len(results),
         "trainings_at_once": entry.lanes,
-        "training_minutes": round(entry.training_minutes, 2),
+        "training_minutes": round(minutes, 2),
         "forecast_minutes": round(sum(entry.minutes.values()), 2),
         "peak_mib": max(look_up(result, "speed.peak_memory_mib") for result in results),
         "command": shlex.join(["python", "train.py", *entry.words(ends[0], 1)]),

@@ -1,4 +1,6 @@
+import os
 import signal
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -49,13 +51,17 @@ def test_a_signal_ends_all_commands_and_no_further_one_starts(tmp_path: Path) ->
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def send() -> None:
+        while not all(file.is_file() and file.read_text() for file in files):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGALRM)
+
     before = signal.signal(signal.SIGALRM, interrupt)
+    threading.Thread(target=send, daemon=True).start()
     try:
-        signal.setitimer(signal.ITIMER_REAL, 5)
         with pytest.raises(KeyboardInterrupt):
             in_lanes([partial(lane, file) for file in files])
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert [file.read_text() for file in files] == ["saved", "saved"]
     assert [sum(words in error for error in ended) for words in ("exit code 143", "stopped: run")] == [2, 2]
