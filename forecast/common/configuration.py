@@ -95,5 +95,8 @@ def one_line(error: BaseException) -> str:
         return f"{group}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"
     message = re.sub(r" To append to your default list use .*", "", message)
     if type(error).__name__ == "OverrideParseException":
-        message += "; quote a value with blanks, brackets, ~ or = twice: 'data.path=\"my file [1].csv\"'"
+        message += (
+            "; quote a name with blanks, brackets, letters like ° or ², ~ or = twice: "
+            "'data.targets=[\"Load (MW)\"]', 'data.path=\"my file [1].csv\"'"
+        )
     return message

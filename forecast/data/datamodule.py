@@ -348,6 +348,7 @@ class ForecastData(lightning.LightningDataModule):
                 "frequency": series.frequency,
                 **({} if series.shown is None else {"shown_frequency": series.shown}),
                 **({"merged": list(series.merged)} if series.merged else {}),
+                **({} if series.last_rows is None else {"last_rows": series.last_rows}),
                 **series.time_format.facts(),
                 **Clock.of(self.index, series.frequency).facts(),
                 "cycles": list(self.cycles),

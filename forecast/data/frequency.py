@@ -206,9 +206,18 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
             source,
             f", row {rows[stray]}",
             f"{times[stray]} is off the grid of one row every {frequency}",
-            "correct the time, or set the right step in data.frequency",
+            _cure_of_stray(times, step),
         )
     return np.asarray(places)
+
+
+def _cure_of_stray(times: pd.DatetimeIndex, step: int | None) -> str:
+    """Return what to do about a time off the grid; `step` is in nanoseconds, None for months."""
+    if step is not None and step >= 28 * _DAY and times.day.nunique() == 1:
+        return f"write the first of the month, such as {times[0].replace(day=1):%Y-%m-%d}"
+    if is_daily(step) and times.tz is not None:
+        return "correct the time, or write the dates of the local clock: its days begin at another hour in summer"
+    return "correct the time, or set the right step in data.frequency"
 
 
 def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str) -> None:
@@ -221,13 +230,16 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
     before = times[first]
     absent = (to_wall_time(times)[first] if is_daily(fixed_step(offset)) else before) + offset
     missing = int(jumps.sum())
+    fillable = missing <= len(places)  # a table that is mostly missing is refused under every policy
     raise Flaw(
         source,
         f", row {rows[first]}",
         f"after {before} the row for {absent} is missing ({missing:,} missing in total, at one row per "
         f"{_step_words(frequency)}{_clock_changes(times, jumps, frequency)})",
-        "add the rows, correct data.frequency, or train with data.missing=ffill, interpolate or mask",
-        "data.missing=mask" if missing <= len(places) else None,  # more than half missing is refused in any case
+        "add the rows, correct data.frequency, or train with data.missing=ffill, interpolate or mask"
+        if fillable
+        else "add the rows, correct data.frequency, or resample the table to longer steps, such as days",
+        "data.missing=mask" if fillable else None,
     )
 
 

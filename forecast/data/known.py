@@ -14,6 +14,7 @@ from forecast.common.errors import InputError
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features
 from forecast.data.holidays import Holidays
+from forecast.data.labels import EMPTY
 from forecast.data.scaler import LARGEST
 from forecast.data.series import Series
 
@@ -179,6 +180,12 @@ class KnownEncoder:
         """The categorical columns, the known ones first."""
         return [*self.categories, *self.past_categories]
 
+    @property
+    def empty_labels(self) -> list[str]:
+        """The categorical columns in which an empty cell is a label."""
+        groups = {**self.categories, **self.past_categories}
+        return [name for name, labels in groups.items() if EMPTY in labels]
+
     def layout(self, num_calendar: int, num_holidays: int = 0) -> KnownLayout:
         """Return the layout of the known inputs, without a look-back."""
         known, past = (
@@ -205,7 +212,7 @@ class KnownEncoder:
             if name not in decoded.columns:
                 continue
             labels = decoded[name].dropna()
-            unknown = labels[~labels.isin(seen)]
+            unknown = labels[labels.isin([one for one in labels.unique() if as_in_training(one, seen) not in seen])]
             if len(unknown):
                 shown = [repr(label if len(label) <= SHOWN else f"{label[:SHOWN]}…") for label in unknown.unique()]
                 listed = ", ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
@@ -293,7 +300,7 @@ def check_copies(known: pd.DataFrame, targets: pd.DataFrame, horizon: int) -> No
     Its future would contain the answer. The changes of two columns from step to step are compared, unmoved and at the
     `CANDIDATES` shifts where they are most alike; a correlation of `SAME` makes a copy. A column that is the target
     `horizon` or more steps before is allowed. Of a long table the last `MOST_COMPARED` rows are compared. A copy with
-    noise, or a curved function of the target, is not found.
+    noise, a curved function of the target, or a column with fewer than `LEAST_CHANGES` changes is not found.
     """
     known, targets = known.iloc[-MOST_COMPARED:], targets.iloc[-MOST_COMPARED:]
     size = len(known)
@@ -325,6 +332,9 @@ CANDIDATES = 8
 LEAST_COMPARED = 30
 """Least number of rows that a moved column and the target share."""
 
+LEAST_CHANGES = 10
+"""Least number of steps at which each column must change: a few changes can be alike by chance."""
+
 MOST_COMPARED = 2**15
 """Largest number of rows in which a column is compared with the targets."""
 
@@ -344,7 +354,9 @@ def _is_copy(known: np.ndarray, target: np.ndarray, shift: int) -> bool:
     """Return whether the changes of `known` are those of `target` `shift` steps before, up to scale and rounding."""
     one, other = np.diff(known), np.diff(target)
     one, other = (one[shift:], other[: len(other) - shift]) if shift >= 0 else (one[:shift], other[-shift:])
-    if one.std() == 0 or other.std() == 0:
+    if min(np.count_nonzero(one), np.count_nonzero(other)) < LEAST_CHANGES:
+        return False
+    if one.std() == 0 or other.std() == 0:  # a straight line has equal changes
         return False
     return bool(abs(np.corrcoef(one, other)[0, 1]) >= SAME)
 
@@ -381,10 +393,19 @@ def _seen(series: Series, name: str, train: slice) -> list[str]:
     return labels
 
 
+def as_in_training(label: str, seen: Sequence[str]) -> str:
+    """Return the label, or the only one of training that is the same whole number: 1 for 01, which a table may lose."""
+    if label in seen or not label.isdecimal():
+        return label
+    alike = [other for other in seen if other.isdecimal() and other.lstrip("0") == label.lstrip("0")]
+    return alike[0] if len(alike) == 1 else label
+
+
 def _renumbered(codes: pd.Series, labels: Sequence[str], seen: Sequence[str]) -> np.ndarray:
     """Return the values of a column: 1 + place in `seen`, or 0 for a label that is not there or an empty cell."""
     place = {label: number for number, label in enumerate(seen, 1)}
-    table = np.array([*(place.get(label, 0) for label in labels), 0], dtype=np.int64)  # an empty cell takes the last
+    known = (place.get(as_in_training(label, seen), 0) for label in labels)
+    table = np.array([*known, 0], dtype=np.int64)  # an empty cell takes the last
     cells = codes.to_numpy(np.float64)
     return np.asarray(table[np.where(np.isnan(cells), len(labels), cells).astype(np.int64)])
 

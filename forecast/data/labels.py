@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.spreadsheet import unguard
-from forecast.common.text import is_plain
+from forecast.common.text import counted, is_plain
 from forecast.data.flaws import Flaw
 
 
@@ -21,8 +21,8 @@ def encode_covariates(
     """Return the table with numbers in its covariates, and the labels of each categorical one.
 
     A cell of a categorical column is a place in its labels, NaN if empty. A column is categorical if it is named in
-    `categorical`, or if it holds text and no cell of it is a number. A column of `numeric` never is; its text remains,
-    except true and false. `rows` are row numbers for messages.
+    `categorical`, or if it holds text, no cell of it is a number, and at most half are like numbers, as with a unit. A
+    column of `numeric` never is; its text remains, except true and false. `rows` are row numbers for messages.
     """
     labels: dict[str, tuple[str, ...]] = {}
     encoded = table.copy(deep=False)
@@ -41,6 +41,31 @@ def encode_covariates(
         if name not in labels and _is_boolean(encoded[name]):
             encoded[name] = column.map({True: 1.0, False: 0.0}).astype(np.float64)
     return encoded, labels
+
+
+EMPTY = ""
+"""Label of an empty cell in a column that has labels: most days have no holiday."""
+
+
+def name_empty_cells(
+    values: np.ndarray, places: Mapping[str, int], labels: Mapping[str, tuple[str, ...]], names: Sequence[str] | None
+) -> tuple[dict[str, tuple[str, ...]], dict[int, float], list[str]]:
+    """Give the empty cells of columns with labels the label `EMPTY`; return the labels, its numbers, and notes.
+
+    `values` (N, C) is changed. `places` are the columns with labels by name, and the numbers of `EMPTY` are by place.
+    `names` are the columns in which it was a label in training; None: this is the training, and each column with an
+    empty cell gets it and a note.
+    """
+    named, numbers, notes = dict(labels), dict[int, float](), []
+    for name, place in places.items():
+        empty = np.isnan(values[:, place])
+        if not (empty.any() and labels[name] if names is None else name in names):
+            continue
+        numbers[place], named[name] = float(len(labels[name])), (*labels[name], EMPTY)
+        values[empty, place] = numbers[place]
+        if names is None:
+            notes.append(f"{name!r}: {counted(int(empty.sum()), 'empty cell')} of labels: empty is a label of its own")
+    return named, numbers, notes
 
 
 def _truth(cell: object) -> object:
@@ -81,15 +106,18 @@ def _without_blanks(column: pd.Series) -> pd.Series:
 
 
 def _is_text(column: pd.Series) -> bool:
-    """Return whether the column holds text, and none of its cells is a number, also with a comma."""
+    """Return whether the column holds text, none of its cells is a number, and at most half are like numbers."""
     if pd.api.types.infer_dtype(column, skipna=True) not in ("string", "mixed", "mixed-integer"):
         return False
-    numbers = pd.to_numeric(column, errors="coerce").notna()
-    return not (numbers.any() or column.dropna().astype(str).str.match(_NUMBER_LIKE).all())
+    if pd.to_numeric(column, errors="coerce").notna().any():
+        return False
+    return bool(column.dropna().astype(str).str.match(_NUMBER_LIKE).mean() <= 0.5)
 
 
-_NUMBER_LIKE = r"\s*[-+]?\d[\d.,' ]*$"
-"""Numbers with a decimal comma or a separator of thousands, which are mistakes and no labels."""
+_POWER, _OTHERS = "[kMGT]?Wh|[kMG]W|[kMm]V|[kMG]?Hz", "[hkM]?Pa|m?bar|kg|[mck]m[23²³]?|k?m/[sh]|mph|min|ms"
+_UNITS = rf"%|°\s?[A-Za-z]?|{_POWER}|{_OTHERS}|EUR|USD|[€$£]"
+_NUMBER_LIKE = rf"\s*[-+]?\d[\d.,' ]*(?:{_UNITS})?\s*$"
+"""Numbers with a decimal comma, a separator of thousands or a unit, which are mistakes and no labels."""
 
 
 def _is_boolean(column: pd.Series) -> bool:

@@ -23,13 +23,14 @@ def to_numbers(
     needed: Sequence[str] = (),
     covariates: Sequence[str] = (),
     numeric: Sequence[str] = (),
+    may_be_empty: Sequence[str] = (),
 ) -> tuple[np.ndarray, list[Flaw]]:
     """Return the values of the table, shape (N, C), float64, and one flaw per flawed column.
 
     Empty cells are NaN, and so is a whole column with non-numeric cells. `rows` are spreadsheet row numbers for
-    messages. With `empty_allowed`, an empty cell is not a flaw. `data.targets` can leave out a column without numbers,
-    unless the user requested it (`needed`). `data.categorical` can make labels of the cells of `covariates`, but not of
-    `numeric`, in which a trained model reads numbers.
+    messages. With `empty_allowed`, an empty cell is not a flaw; in the columns `may_be_empty` it never is.
+    `data.targets` can leave out a column without numbers, unless the user requested it (`needed`). `data.categorical`
+    can make labels of the cells of `covariates`, but not of `numeric`, in which a trained model reads numbers.
     """
     values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # the layout of pandas, which avoids a copy
     flaws, useless = [], []
@@ -49,7 +50,7 @@ def to_numbers(
             if name not in needed and (other.where == where or not _has_number(table[name])):
                 useless.append((name, other))
             continue
-        flaw = _flaw_of(values[:, place], rows, source, where, empty_allowed)
+        flaw = _flaw_of(values[:, place], rows, source, where, empty_allowed or name in may_be_empty)
         if flaw is not None:
             flaws.append(flaw)
             if name not in needed and np.isnan(values[:, place]).all():

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecast.data.flaws import list_word
+from forecast.data.flaws import Flaw, list_word
+from forecast.data.repair import DOUBLED_WORD
 
 DOUBLED = 0.2
 """Smallest share of rows with a duplicate time in a long table."""
@@ -22,6 +23,9 @@ COVERED = 0.5
 
 _LOOKED_AT = 10
 """Number of series that are checked to see whether a column holds measurements."""
+
+MOST_SERIES = 100
+"""Largest number of values of a column that may tell apart the series of a few doubled times."""
 
 PAIRED = 8
 """Number of columns that are tried in pairs."""
@@ -73,6 +77,29 @@ def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, t
             advice = _advice(table, times, place, ids, time_column, targets)
             return Panel(ids.columns, ids.count, len(table) / len(distinct), advice)
     return None
+
+
+def name_several_series(
+    flaws: Sequence[Flaw], table: pd.DataFrame, times: pd.DatetimeIndex, unread: Sequence[str]
+) -> None:
+    """Let the flaw of a few doubled times name an unread column whose values follow one another, as of two meters.
+
+    `table` (N rows) has raw cells in any order of `times` (N,). The option that merges the rows of a time stays the
+    second choice.
+    """
+    doubled = np.asarray(times.duplicated(keep=False))
+    for flaw in flaws:
+        if flaw.word != DOUBLED_WORD or not doubled.any():
+            continue
+        apart = table.loc[doubled, list(unread)].groupby(times[doubled]).nunique() > 1
+        for name in unread:
+            values = table[name].to_numpy()[~doubled][np.argsort(times[~doubled])]
+            changes = int(pd.Series(values).ne(pd.Series(values).shift()).sum()) - 1
+            if apart[name].all() and changes < table[name].nunique() <= MOST_SERIES:
+                flaw.cure = f"keep one series, since the rows of a time differ in {name!r}, or {flaw.cure}"
+                flaw.word = None
+                flaw.args = (f"{flaw.source}{flaw.where}: {flaw.problem}: {flaw.cure}",)
+                break
 
 
 def _candidates(table: pd.DataFrame, time_column: str) -> Iterator[_Ids]:

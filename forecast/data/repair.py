@@ -112,7 +112,7 @@ def one_row_a_time(
             f", rows {rows[place]} and {rows[place + 1]}",
             f"both are at {times[place]} ({int(repeated.sum())} duplicate times in total)",
             "keep one row per time, or train with data.duplicates=mean, first or last",
-            "data.duplicates=mean",
+            DOUBLED_WORD,
         )
     starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
     rules = ["first" if how == "mean" and place in codes else how for place in range(values.shape[1])]
@@ -121,6 +121,10 @@ def one_row_a_time(
     merging = f"{doubled + int(repeated.sum()):,} rows were merged into {doubled:,} (data.duplicates={how})"
     note = f"{counted(doubled, 'time')} had several rows: {merging}"
     return (times[starts], merged, rows[starts]), (*notes, note)
+
+
+DOUBLED_WORD = "data.duplicates=mean"
+"""Option that accepts several rows at a time."""
 
 
 def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
@@ -159,7 +163,7 @@ def whole_table(
     columns: list[str],
     frequency: str,
     source: str,
-    codes: Sequence[int] = (),
+    codes: Mapping[int, float] | None = None,
     kept_rows: int = 0,
 ) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
@@ -167,10 +171,11 @@ def whole_table(
     The input is sorted by unique times, NaN in empty cells. Leading rows are left out until every column has had a
     value, since only later values could fill them. The last `kept_rows` rows stay: a column has its first value before
     it. `how` is "ffill" or "mask" (the last value), "interpolate" (linear in time, the last value at the end) or
-    "error" (refuses gaps; the input must have no empty cell). The columns at the places `codes` are labels: an empty
-    cell repeats the last one.
+    "error" (refuses gaps; the input must have no empty cell). The columns at the places `codes` are labels: a missing
+    row repeats the last one, or has the label of that number, not NaN, if it has occurred before.
     """
     times, values, rows = table
+    codes = codes or {}
     places = grid_places(times, frequency, rows, source)
     if how == "error":
         refuse_gaps(times, places, frequency, rows, source)
@@ -186,7 +191,10 @@ def whole_table(
     start, notes = _start(times, observed, columns, source, kept_rows)
     for place in np.flatnonzero(~observed.all(0)):
         fill = _line if how == "interpolate" and place not in codes else _last
-        values[:, place] = fill(values[:, place], observed[:, place], times)
+        repeated = fill(values[:, place], observed[:, place], times)
+        label = codes.get(int(place), np.nan)
+        after = np.maximum.accumulate(values[:, place] == label)  # later rows have no say
+        values[:, place] = np.where(~observed[:, place] & after, label, repeated)
     times, values, observed, absent = times[start:], values[start:], observed[start:], absent[start:]
     if observed.all():
         return Filled(times, values, None, notes)

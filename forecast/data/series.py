@@ -14,9 +14,9 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.data.flaws import Flaw, refuse
 from forecast.data.frequency import resolve_frequency, shown_frequency
-from forecast.data.labels import decode_labels, encode_covariates
+from forecast.data.labels import decode_labels, encode_covariates, name_empty_cells
 from forecast.data.numbers import rows_ahead, to_numbers, trailing_note
-from forecast.data.panel import find_panel
+from forecast.data.panel import find_panel, name_several_series
 from forecast.data.repair import STRICT, Policies, one_row_a_time, whole_table
 from forecast.data.table import read_table, rows_at_end, tidy_name, tidy_names
 from forecast.data.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
@@ -65,6 +65,8 @@ class Series:
         The layout and format of the times, as they were read.
     unread
         Columns of the input that have no role.
+    last_rows
+        Number of rows to which a table was limited, the last by time; None: no limit.
     """
 
     frame: pd.DataFrame
@@ -78,6 +80,7 @@ class Series:
     ahead: tuple[Ahead, ...] = ()
     time_format: TimeFormat = PLAIN
     unread: tuple[str, ...] = ()
+    last_rows: int | None = None
 
     @property
     def measured(self) -> pd.DataFrame:
@@ -138,7 +141,9 @@ def series_from_frame(
     merges_series: bool = False,
     time_format: TimeFormat = PLAIN,
     last_rows: int | None = None,
+    fewer_allowed: bool = False,
     kept_rows: int = 0,
+    empty_labels: Sequence[str] | None = None,
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
@@ -172,8 +177,12 @@ def series_from_frame(
         Layout and format of the times; its columns take the place of `time_column`.
     last_rows
         Number of rows to keep, the last by time; None keeps all.
+    fewer_allowed
+        Whether the frame may have fewer rows than `last_rows`.
     kept_rows
         Number of last rows that stay although a column has no value yet; its first value fills them.
+    empty_labels
+        Columns in which an empty cell is a label; None: all columns with labels.
 
     Raises
     ------
@@ -217,7 +226,7 @@ def series_from_frame(
         with suppress(InputError):  # the rows ahead alone may show which number is the day
             times, _, time_notes = parse_times(table[time_column], rows, where, time_format)
     if last_rows is not None:
-        kept, cut_notes = rows_at_end(times, last_rows, source)
+        kept, cut_notes = rows_at_end(times, last_rows, source, fewer_allowed=fewer_allowed)
         table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
     values, unread = to_numbers(
         table[chosen],
@@ -227,15 +236,19 @@ def series_from_frame(
         needed=columns or covariates,
         covariates=others,
         numeric=numeric,
+        may_be_empty=[name for name in labels if labels[name]] if empty_labels is None else empty_labels,
     )
     flaws += unread
-    codes = [chosen.index(name) for name in labels]
+    codes = {name: chosen.index(name) for name in labels}
     unique, order_notes = _tolerating(
         flaws,
-        lambda how: one_row_a_time((times, values, rows), how, source, time_column, codes=codes),
+        lambda how: one_row_a_time((times, values, rows), how, source, time_column, codes=[*codes.values()]),
         policies.duplicates,
         "first",
     )
+    labels, numbers, empty_notes = name_empty_cells(unique[1], codes, labels, empty_labels)
+    row_notes = (*row_notes, *empty_notes)
+    name_several_series(flaws, table, times, without_role)
     shown = None if frequency is None else shown_frequency(unique[0])
     try:
         step = resolve_frequency(unique[0], frequency, source)
@@ -245,7 +258,7 @@ def series_from_frame(
             columns=chosen,
             frequency=step,
             source=source,
-            codes=codes,
+            codes={place: numbers.get(place, np.nan) for place in codes.values()},
             kept_rows=kept_rows,
         )
     except Flaw as flaw:
@@ -259,7 +272,9 @@ def series_from_frame(
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
     shown = None if shown == step else shown
     ignored = tuple(name for name in without_role if name not in merged)
-    return Series(result, step, notes, filled.observed, policies, shown, merged, labels, beyond, read_as, ignored)
+    return Series(
+        result, step, notes, filled.observed, policies, shown, merged, labels, beyond, read_as, ignored, last_rows
+    )
 
 
 def _label_notes(labels: Mapping[str, tuple[str, ...]], categorical: Sequence[str]) -> list[str]:

@@ -21,6 +21,8 @@ from forecast.data.unpacking import check_columns, read_file, read_gzip, read_pa
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 _DAMAGED_PARQUET = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
 _DATE_LIKE = re.compile(r"\s*(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})([^\d.].*)?$")
+_MONTH_NAMED = re.compile(r"\s*(\d{1,2}([- ])[A-Za-z]{3}\2\d{4}|(19|20)\d{2}-(0[1-9]|1[0-2]))( .*)?$")
+"""Dates such as 01-Jul-2016, and months such as 2016-07."""
 _NONE = "None"
 _EMPTY_WORDS = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"),
@@ -120,10 +122,12 @@ def _read_header(content: bytes, path: Path) -> list[str]:
             f"{path}, row {row}: a quotation mark is never closed, or a cell exceeds 131,072 characters: correct it"
         ) from None
     check_columns(len(header), path)
+    if header and header[0].lower().startswith("sep="):
+        raise InputError(f"{path}, row 1: {header[0]!r} is a line for Excel: delete it, and save the file with commas")
+    marks = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
+    if marks and (len(header) < 2 or _is_in_cells(first, header[0])):
+        raise InputError(f"{path}, row 1: columns are separated by {marks[0]}: save the file with commas")
     if len(header) < 2:
-        marks = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
-        if marks:
-            raise InputError(f"{path}, row 1: columns are separated by {marks[0]}: save the file with commas")
         raise InputError(f"{path}, row 1: one column only: a date column and a value column are needed")
     if len(first) > len(header):
         raise InputError(
@@ -138,8 +142,15 @@ def _read_header(content: bytes, path: Path) -> list[str]:
     return header
 
 
+def _is_in_cells(cells: list[str], name: str) -> bool:
+    """Return whether a cell of the first row has a separator that the name of the first column has too."""
+    return any(mark in name and any(mark in cell for cell in cells) for mark in _OTHER_DELIMITERS)
+
+
 def _is_date_like(cell: str) -> bool:
     """Return whether a cell looks like a date, and not like the code of a meter (1.8.0) or an address (10.0.0.1)."""
+    if _MONTH_NAMED.match(cell):
+        return True
     if (match := _DATE_LIKE.match(cell)) is None:
         return False
     first, _, middle, last, _ = match.groups()
@@ -193,9 +204,13 @@ def tidy_name(name: Any) -> Any:
     return name.strip() if isinstance(name, str) else name
 
 
-def rows_at_end(times: pd.DatetimeIndex, count: int, source: str) -> tuple[np.ndarray, tuple[str, ...]]:
+def rows_at_end(
+    times: pd.DatetimeIndex, count: int, source: str, *, fewer_allowed: bool = False
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return a mask (N,) of the last `count` rows by time, and a note on the others; `times` may be in any order."""
     if count > len(times):
+        if fewer_allowed:
+            return np.ones(len(times), dtype=bool), ()
         raise InputError(f"{source}: data.last_rows={count}: the table has {len(times):,} rows: lower it, or set null")
     kept = np.zeros(len(times), dtype=bool)
     kept[np.argsort(times.asi8, kind="stable")[-count:]] = True

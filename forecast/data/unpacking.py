@@ -105,7 +105,7 @@ def read_parquet_bytes(path: Path) -> bytes:
         kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
         if _is_text(kind):
             texts.append(field.name)
-        elif not pyarrow.types.is_primitive(kind) and not pyarrow.types.is_null(kind):
+        elif not (pyarrow.types.is_primitive(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind)):
             raise InputError(f"{path}, column {field.name!r}: holds {kind}: remove it from the file, or write numbers")
         plain = _is_text(kind) or pyarrow.types.is_timestamp(kind) or not pyarrow.types.is_temporal(kind)
         size += rows * (_CELL if plain and not pyarrow.types.is_decimal(kind) else _OBJECT)

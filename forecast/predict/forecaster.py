@@ -83,6 +83,7 @@ class Forecaster:
     context_length: int
     horizon: int
     merges_series: bool = False
+    last_rows: int | None = None
     path: Path | None = None
     known_covariates: list[str] = field(default_factory=list)
     encoder: KnownEncoder = field(default_factory=KnownEncoder, repr=False)
@@ -170,6 +171,7 @@ class Forecaster:
                 context_length=sizes.context_length,
                 horizon=sizes.horizon,
                 merges_series=bool(data.get("merged")),
+                last_rows=data.get("last_rows"),
                 path=where.parent if where.name == MANIFEST else where,
                 known_covariates=data.get("known_covariates", []),
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
@@ -194,6 +196,8 @@ class Forecaster:
             raise ValueError(f"{wrong[0]!r} is not a name")
         if wrong := [name for name in names if not is_plain(name)]:
             raise ValueError(f"{wrong[0]!r} has control characters")
+        if self.last_rows is not None and (type(self.last_rows) is not int or self.last_rows < 1):
+            raise ValueError(f"last_rows {self.last_rows!r} is not a number of rows")
         if list(self.scaler.columns) != self.channels:
             raise ValueError("the scaler has other columns")
         past = set(self.encoder.past_categories)
@@ -375,7 +379,8 @@ class Forecaster:
         if end < len(series.frame):
             rows = decode_labels(series.frame[self.known_covariates].iloc[end : end + self.horizon], series.labels)
             tables = (Ahead(rows, np.arange(end, end + len(rows)) + 2, "the table"), *tables)
-        return gather_known(tables, self.known_covariates, times, dates, self.clock, self.encoder.check_range)
+        empty = [name for name in self.encoder.empty_labels if name in self.encoder.categories]
+        return gather_known(tables, self.known_covariates, times, dates, self.clock, self.encoder.check_range, empty)
 
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the series with a table of known covariates, whose values count first."""
@@ -424,6 +429,8 @@ class Forecaster:
             context_length=self.context_length,
             shown=self.shown,
             merges_series=self.merges_series,
+            last_rows=self.last_rows,
+            empty_labels=self.encoder.empty_labels,
             time_format=self.time_format,
         )
         series = expected.check(frame, source)

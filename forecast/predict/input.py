@@ -23,7 +23,9 @@ class Expected:
     """Requirements of a trained model: columns, frequency, repairs and look-back of training.
 
     `shown` is the step of most training rows if it differs from `frequency`, else None. `merges_series` is True if
-    training merged the series of a long table. `time_format` is the layout and format of the times in training.
+    training merged the series of a long table. `last_rows` is the number of rows to which training limited its table:
+    older ones may have flaws. In the columns `empty_labels` an empty cell was a label. `time_format` is the layout and
+    format of the times in training.
     """
 
     targets: list[str]
@@ -34,6 +36,8 @@ class Expected:
     context_length: int
     shown: str | None = None
     merges_series: bool = False
+    last_rows: int | None = None
+    empty_labels: Sequence[str] = ()
     known_covariates: Sequence[str] = ()
     categorical: Sequence[str] = ()
     time_format: TimeFormat = PLAIN
@@ -130,6 +134,9 @@ class Expected:
             numeric=[name for name in self.covariates if name not in self.categorical],
             policies=self.policies,
             merges_series=self.merges_series,
+            last_rows=None if self.last_rows is None else max(self.last_rows, self.context_length),
+            fewer_allowed=True,
+            empty_labels=self.empty_labels,
             time_format=self.time_format.fitting(frame, time_column),
             kept_rows=self.context_length if self.policies.masks_past else 0,
         )
@@ -137,10 +144,13 @@ class Expected:
             return read(frequency=self.frequency)
         try:
             series = read()
-        except InputError:
-            if not self.policies.fills:
-                raise
-            return read(frequency=self.frequency)  # with many gaps, most rows may not have a common step
+        except InputError as first:
+            try:
+                return read(frequency=self.frequency)  # most rows may have no common step, or the one of training
+            except InputError:
+                if self.policies.fills:
+                    raise
+                raise first from None
         if series.frequency == self.frequency:
             return series
         try:

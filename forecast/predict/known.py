@@ -7,6 +7,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.data.clock import Clock
+from forecast.data.labels import EMPTY
 from forecast.data.series import Ahead
 
 SHOWN = 3
@@ -32,11 +33,13 @@ def gather_known(
     dates: pd.DatetimeIndex,
     clock: Clock,
     check: Callable[[pd.DataFrame, str], None] = lambda *_: None,
+    empty_allowed: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Return the known covariates at the `times` of the horizon, on the clock of training.
 
     The first of the `tables` with a value counts. `dates` are the same times in the user's time zone, for messages.
-    `check` is called with the values that each table contributes, NaN elsewhere, and the name of the table.
+    `check` is called with the values that each table contributes, NaN elsewhere, and the name of the table. In the
+    columns `empty_allowed` a row with an empty cell has the label `EMPTY`.
 
     Raises
     ------
@@ -48,6 +51,10 @@ def gather_known(
         own = rows_at(table, columns, times, clock)
         check(own.where(found.isna()).set_axis(dates), table.source)
         found = found.where(found.notna(), own)
+    for name in empty_allowed:
+        places = [_places(table, times, clock) for table in tables if name in table.frame.columns]
+        has_row = np.any([own >= 0 for own in places], axis=0) if places else np.zeros(len(times), bool)
+        found[name] = found[name].mask(found[name].isna() & has_row, EMPTY)
     empty = np.asarray(found.isna())
     if not empty.any():
         return found.infer_objects()

@@ -11,6 +11,7 @@ from forecast.data.known import (
     MOST_LABELS,
     KnownEncoder,
     KnownLayout,
+    as_in_training,
     check_copies,
     choose_look_back,
     static_features,
@@ -59,6 +60,17 @@ def test_a_categorical_past_covariate_has_no_place_among_the_known_numbers() -> 
     assert encoder.known == ["wind"]
     assert encoder.past_categories == {"state": ["x", "y"]}
     assert encoder.layout(2) == KnownLayout(2, 1, (), (3,))
+
+
+def test_a_number_that_lost_its_leading_zeros_is_the_label_of_training() -> None:
+    assert [as_in_training(label, ["01", "A2", "7", "007"]) for label in ("1", "01", "2", "7", "A2", "0007")] == [
+        *("01", "01", "2", "7", "A2", "0007"),
+    ]
+    encoder = KnownEncoder(categories={"store": ["01", "A2"]})
+    codes = pd.DataFrame({"store": [0.0, 1.0, 2.0]})
+    assert encoder.numbered(codes, {"store": ("1", "A2", "2")}, past=False)[:, 0].tolist() == [1, 2, 0]
+    (note,) = encoder.unknown_notes(pd.DataFrame({"store": ["1", "A2", "2"]}))
+    assert note.startswith("1 value of 'store' not seen in training counts as unknown: '2'")
 
 
 def test_too_many_labels_are_refused() -> None:
@@ -149,6 +161,16 @@ def test_a_copy_with_a_season_is_found_unmoved() -> None:
     day = np.maximum(0, np.sin(hour * np.pi / 12)) * (1 + np.sin(hour * np.pi / 2000)).clip(0)
     with pytest.raises(InputError, match="'x' is the target 'y', so"):
         check_copies(pd.DataFrame({"x": day}), pd.DataFrame({"y": day}), horizon=24)
+
+
+def test_rare_changes_of_independent_columns_make_no_copy_and_a_moved_column_of_rare_changes_is_one() -> None:
+    generator = np.random.default_rng(5)
+    sales = generator.poisson(0.05, (700, 10)).astype(float)
+    promotion = (generator.random((700, 3)) < 0.05).astype(float)
+    targets = pd.DataFrame(sales, columns=[f"sku{number}" for number in range(10)])
+    check_copies(pd.DataFrame(promotion, columns=list("abc")), targets, horizon=28)
+    with pytest.raises(InputError, match="'x' is the target 'sku3' 5 steps later"):
+        check_copies(pd.DataFrame({"x": np.roll(sales[:, 3], -5)}), targets, horizon=28)
 
 
 def test_few_shared_rows_make_no_copy() -> None:

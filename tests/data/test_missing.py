@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
+from forecast.data.labels import EMPTY
 from forecast.data.repair import DUPLICATES, MISSING, Policies
 from forecast.data.series import Series, read_series, series_from_frame
 
@@ -190,7 +191,7 @@ def test_at_most_half_of_the_rows_may_be_missing(missing: str) -> None:
 
 def test_a_gap_is_refused_with_the_options_that_take_it() -> None:
     message = r"is missing \(\d+ missing in total, .*or train with data\.missing=ffill, interpolate or mask"
-    refuse(message, holed().dropna(), "error", frequency="h")
+    refuse(message, holed().fillna(0.0), "error", frequency="h")
     empty = holed()[["a"]].dropna().resample("h").mean()
     refuse(r"no value \(\d+ empty in total\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
     refuse(r"'a'.* 'b'.*no value \(\d+ empty in.*is missing \(\d+ .*train with data.missing=mask$", holed(), "error")
@@ -308,4 +309,5 @@ def test_a_number_that_means_missing_is_found_among_labels() -> None:
     table = marked([1.0, 2.0, 3.0, 4.0]).assign(sky=["clear", "-9999", "rain", "rain"])
     policies = Policies(missing="ffill", missing_values=(-9999,))
     found = series_from_frame(table, covariates=["sky"], known=["sky"], policies=policies)
-    assert found.labels == {"sky": ("clear", "rain")}
+    assert found.labels == {"sky": ("clear", "rain", EMPTY)}
+    assert found.frame["sky"].tolist() == [0, 2, 1, 1]

@@ -51,6 +51,20 @@ def test_several_meters_in_one_table_are_refused_with_advice(names: list[Any], o
     assert re.search(r"keep one series: table\[table\['meter_id'\] == ('[ABC]'|[789])\]$", text)
 
 
+def test_an_exchanged_meter_with_some_doubled_hours_is_named_and_its_mean_is_not_advised() -> None:
+    table = meters(["A", "B"], starts=[0, 55])
+    text = refused(table, columns=["load"])
+    words = (
+        "(5 duplicate times in total): keep one series, since the rows of a time differ in 'meter_id', or keep one row"
+    )
+    assert words in text
+    repeated = pd.concat([meters(["A"]), meters(["A"]).iloc[10:12]])
+    assert "keep one series" not in refused(repeated, columns=["load"])
+    clock = pd.date_range("2024-10-20", periods=600, freq="h", tz="Europe/Berlin").tz_localize(None)
+    measured = pd.DataFrame({"date": clock, "load": np.arange(600.0), "temperature": np.arange(600) % 24})
+    assert "keep one series" not in refused(measured, columns=["load"])
+
+
 def test_the_advice_of_the_line_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = meters(["A", "B", "C"])

@@ -6,6 +6,7 @@ import time
 import tracemalloc
 import zlib
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.parquet_pages import rows_and_bytes
+from forecast.data.repair import Policies
+from forecast.data.series import series_from_frame
 from forecast.data.table import read_table
 from forecast.data.unpacking import LIMIT, MOST_COLUMNS
 from forecast.predict.__main__ import main as predict
@@ -87,6 +90,14 @@ def test_a_parquet_file_of_one_long_text_many_times_is_refused(tmp_path: Path, k
 def test_a_parquet_file_of_lists_is_refused_by_the_column(tmp_path: Path) -> None:
     table = pyarrow.table({"date": np.zeros(3, "M8[ns]"), "load": [[1.0] * 1000] * 3})
     refused(parquet(tmp_path / "my.parquet", table), "column 'load': holds list")
+
+
+def test_decimals_are_numbers(tmp_path: Path) -> None:
+    dates = pd.date_range("2024-01-01", periods=4, freq="h")
+    load = pyarrow.array([Decimal("1.25"), None, Decimal("2.50"), Decimal(3)], pyarrow.decimal128(6, 2))
+    table = read_table(parquet(tmp_path / "my.parquet", pyarrow.table({"date": dates, "load": load})))
+    series = series_from_frame(table, columns=["load"], policies=Policies(missing="ffill"))
+    assert series.frame["load"].tolist() == [1.25, 1.25, 2.5, 3]
 
 
 def number(value: int, width: int = 0) -> bytes:

@@ -86,7 +86,7 @@ def _plain(part: torch.Tensor | None) -> bytes | None:
     covering([*PAST_ROLES, *KNOWN], [np.nan, 1e9], MISSING, every=len(MISSING)),
 )
 def test_the_test_split_changes_nothing_that_is_fitted(column: str, value: float, missing: str) -> None:
-    if np.isnan(value) and missing == "error":
+    if np.isnan(value) and missing == "error" and column not in ("state", "kind"):  # there empty is a label
         if column not in TARGETS:  # without both targets, the rows are no part of the series
             with pytest.raises(InputError, match="no value"):
                 read(poisoned(table(), FIRST_TEST + 50, column, value))

@@ -123,7 +123,9 @@ CASES = {
         lambda table: table.assign(load=table["load"] > 100),
     ),
     "an empty cell in a known covariate": Case(
-        r"table\.csv, column 'kind', row 42: no value .* or train with data\.missing=", {}, cell("kind", None)
+        r"table\.csv, column 'wind speed', row 42: no value .* or train with data\.missing=",
+        {},
+        cell("wind speed", None),
     ),
     "an empty known covariate": Case(
         r"table\.csv, column 'kind': has no value in any row: leave it out of data.targets or the covariates",

@@ -1,5 +1,7 @@
 """The frequency of an input table."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,6 +36,29 @@ def test_rows_at_the_step_of_training_rows_are_accepted(trained: str, shown: str
 def test_rows_at_another_step_are_refused(trained: str, shown: str | None, step: str, missing: str) -> None:
     with pytest.raises(InputError, match=rf"^mine: its frequency is {step}, the model was trained at {trained}"):
         expected(trained, shown, missing).check(table(step), "mine")
+
+
+@pytest.mark.parametrize(
+    ("trained", "rows"), [("BQE", 40), ("SMS", 40), ("WOM-3FRI", 40), *(("BME", rows) for rows in (12, 20))]
+)
+def test_the_step_of_training_is_tried_where_the_rows_show_another(trained: str, rows: int) -> None:
+    for begin in pd.date_range("1980-01-01", periods=40, freq="MS"):
+        index = pd.date_range(begin, periods=rows, freq=trained)
+        given = pd.DataFrame({"load": np.arange(float(rows))}, index=index)
+        series = replace(expected(trained, None, "error"), context_length=rows).check(given, "mine")
+        assert len(series.frame) == rows
+
+
+def test_rows_before_those_of_training_may_have_flaws() -> None:
+    given = table("h", 60).drop(index=pd.date_range("2024-01-01 05:00", periods=3, freq="h"))
+    with pytest.raises(InputError, match="missing"):
+        expected("h", None, "error").check(given, "mine")
+    limited = replace(expected("h", None, "error"), last_rows=30)
+    series = limited.check(given, "mine")
+    assert len(series.frame) == 30
+    assert "the first 27 rows were left out: data.last_rows=30 begins at 2024-01-02 06:00:00" in series.notes
+    assert len(limited.check(given.tail(25), "mine").frame) == 25  # a shorter table is whole
+    assert len(replace(limited, last_rows=3).check(given, "mine").frame) == 20  # the look-back is needed
 
 
 @pytest.mark.parametrize(

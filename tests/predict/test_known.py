@@ -6,6 +6,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.clock import UNKNOWN, Clock
+from forecast.data.labels import EMPTY
 from forecast.data.series import Ahead
 from forecast.predict.known import MissingKnown, gather_known
 
@@ -48,6 +49,21 @@ def test_a_model_of_days_ignores_an_hour_that_occurs_twice() -> None:
 def test_hours_are_compared_as_moments() -> None:
     utc = pd.date_range("2024-03-31 00:00", periods=4, freq="h", tz="UTC")
     assert gathered(utc, utc.tz_convert(BERLIN), Clock(BERLIN, "h")) == [0, 1, 2, 3]
+
+
+def test_an_empty_cell_of_a_row_is_a_label_if_it_was_one_in_training() -> None:
+    times = days("2024-03-02")
+    first = Ahead(pd.DataFrame({"day": ["Easter", np.nan, np.nan]}, index=times[:3]), np.arange(2, 5), "a.csv")
+    second = Ahead(pd.DataFrame({"day": [np.nan, "Sale"]}, index=times[:2]), np.arange(2, 4), "b.csv")
+
+    def labels(tables: list[Ahead], columns: list[str]) -> list[str]:
+        return list(gather_known(tables, ["day"], times[:3], times[:3], Clock(None, "D"), empty_allowed=columns)["day"])
+
+    assert labels([first, second], ["day"]) == ["Easter", "Sale", EMPTY]
+    with pytest.raises(MissingKnown, match="row 4: no value at 2024-03-04"):
+        labels([first, second], [])
+    with pytest.raises(MissingKnown, match="no values of 'day' for 2024-03-04"):
+        labels([second], ["day"])  # it has no row there
 
 
 @pytest.mark.parametrize("zones", [(None, "UTC"), ("UTC", None)])
