@@ -15,6 +15,10 @@ from forecast.common.targets import TARGET, check_plain
 CURE = "the run folder is damaged: copy it again, or train again"
 
 
+class ForeignRun(InputError):
+    """A run that this program must not judge: it has links, or is of another version."""
+
+
 class DamagedRun(InputError):
     """A file of a finished run is not the file that was saved."""
 
@@ -23,7 +27,7 @@ def check_links(folder: Path) -> None:
     """Refuse a run folder with a link in it: the target could be anywhere."""
     for place in (folder, *(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())):
         if (link := next((path for path in place.iterdir() if path.is_symlink()), None)) is not None:
-            raise InputError(f"{link}: is a link: a run folder must hold the files themselves: replace it by a copy")
+            raise ForeignRun(f"{link}: is a link: a run folder must hold the files themselves: replace it by a copy")
 
 
 def describe_files(folder: Path, names: Iterable[str]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from forecast.common.files import flatten, look_up, read_json
 from forecast.common.text import holds_steering
 from forecast.evaluation.interval_scores import REPORTED
 from forecast.evaluation.metrics import RELATIVE, skill
+from forecast.runs.integrity import ForeignRun
 from forecast.runs.labels import data_key, unique_labels
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
@@ -117,7 +118,10 @@ def damage(folder: Path) -> str | None:
             return f"{name} holds control characters: the folder is damaged"
         if name == RESULT and content is not None and (key := wrong_kind(content)) is not None:
             return f"{name} has {key} of a wrong type: the folder is damaged"
-    why = damage_of_finished(folder)
+    try:
+        why = damage_of_finished(folder)
+    except ForeignRun as error:
+        why = str(error)
     return None if why is None else why.replace(f"{folder}/", "")
 
 

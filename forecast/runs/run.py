@@ -22,7 +22,7 @@ from forecast.common.settings import check_options
 from forecast.model.informer import Informer
 from forecast.model.presets import LATER, Mechanisms, Sizes
 from forecast.runs.ensemble import ENSEMBLE, with_members
-from forecast.runs.integrity import CURE, check_files, check_links, describe_files
+from forecast.runs.integrity import CURE, ForeignRun, check_files, check_links, describe_files
 
 FORMAT = 2
 
@@ -235,8 +235,10 @@ class Run:
         """Return the manifest."""
         path = self.path / MANIFEST
         content, is_sealed = read_with_digest(path)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise InputError(f"{path}: not of format {FORMAT}, but of another version of the program: train it again")
+        if not isinstance(content, dict) or "format" not in content:
+            raise InputError(f"{path}: is no manifest: {CURE}")
+        if content["format"] != FORMAT:
+            raise ForeignRun(f"{path}: not of format {FORMAT}, but of another version of the program: train it again")
         if not isinstance(content.get("files"), dict) or not is_sealed:
             raise InputError(f"{path}: has no digest, or names no files: {CURE}")
         return content
@@ -324,11 +326,19 @@ def finished_result(folder: Path) -> dict[str, Any] | None:
 
 
 def damage_of_finished(folder: Path) -> str | None:
-    """Return the error of a finished run that differs from its manifest, None for intact and unfinished runs."""
+    """Return the error of a finished run that differs from its manifest, None for intact and unfinished runs.
+
+    Raises
+    ------
+    ForeignRun
+        If the folder holds links or a run of another version, which are not damage.
+    """
     if not is_finished(folder):
         return None
     try:
         Run(folder).check()
+    except ForeignRun:
+        raise
     except InputError as error:
         return str(error)
     return None

@@ -72,7 +72,6 @@ def fit(
     *,
     group: Group = ALONE,
     resumed: dict[str, Any] | None = None,
-    restart_hint: str = RESTART_HINT,
     resume_hint: str | None = None,
 ) -> Fit:
     """Train, then restore the weights with the best validation score.
@@ -81,15 +80,13 @@ def fit(
     scored too, and only a significant validation gain replaces them (`training.start_confidence`).
 
     `folder` holds the checkpoints. All processes of `group` must call this, each with its own task and data. `resumed`
-    is the content of the checkpoint to resume from; None starts at the first step. `restart_hint` says how to start
-    over if the run cannot be resumed. `resume_hint` says how to resume an interrupted run; None: `resume=<folder>`.
+    is the content of the checkpoint to resume from, which `check_resumed` has accepted; None starts at the first step.
+    `resume_hint` says how to resume an interrupted run; None: `resume=<folder>`.
     """
     keep_freed_memory(prepared.device)
     task, data, settings = prepared.task, prepared.data, prepared.settings.training
     fingerprint = _fingerprint(data)
     _check_same_data(fingerprint, group)
-    if resumed is not None:
-        _check_resumed(resumed, fingerprint, task.total_steps, f"{folder.parent}", restart_hint)
     data.group = task.group = group
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
@@ -155,9 +152,13 @@ def _check_same_data(fingerprint: str, group: Group) -> None:
             )
 
 
-def _check_resumed(resumed: Mapping[str, Any], fingerprint: str, total_steps: int, where: str, hint: str) -> None:
-    """Refuse a checkpoint that was trained on other data, or for more than `total_steps`."""
-    if resumed["data"] != fingerprint:
+def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path, hint: str = RESTART_HINT) -> None:
+    """Refuse a checkpoint that was trained on other data, or for more steps than are asked for.
+
+    `where` is the folder of the run. `hint` says how to start over if the run cannot be resumed.
+    """
+    total_steps = prepared.task.total_steps
+    if resumed["data"] != _fingerprint(prepared.data):
         raise InputError(f"{where}: the data have changed since this run began: restore them, or {hint}")
     if resumed["step"] > total_steps:
         raise InputError(

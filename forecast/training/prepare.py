@@ -7,7 +7,18 @@ from typing import Any
 
 import lightning
 import torch
-from lightning.pytorch.callbacks import Callback, Checkpoint, ProgressBar, Timer
+from lightning.pytorch.callbacks import (
+    BatchSizeFinder,
+    Callback,
+    Checkpoint,
+    GradientAccumulationScheduler,
+    LearningRateFinder,
+    ModelPruning,
+    ProgressBar,
+    StochasticWeightAveraging,
+    Timer,
+    WeightAveraging,
+)
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -180,6 +191,13 @@ def _check_group_size(batch_size: int, data: ForecastData, group: Group) -> None
         )
 
 
+LOOP_CHANGING = (
+    *(StochasticWeightAveraging, GradientAccumulationScheduler, LearningRateFinder, BatchSizeFinder),
+    *(ModelPruning, WeightAveraging),
+)
+"""Callbacks of Lightning that change the loop, the rates or the weights."""
+
+
 def make_callbacks(nodes: Mapping[str, Any], loss: str = "") -> list[Callback]:
     """Return the callbacks of the `callbacks` group; refuse one that would fail later, during the run."""
     callbacks: list[Callback] = []
@@ -190,6 +208,11 @@ def make_callbacks(nodes: Mapping[str, Any], loss: str = "") -> list[Callback]:
         callback: Callback = make(node, f"callbacks.{name}")
         if isinstance(callback, (Checkpoint, ProgressBar, Timer)):
             raise InputError(f"callbacks.{name}: {type(callback).__name__}: every run already has one")
+        if isinstance(callback, LOOP_CHANGING):
+            raise InputError(
+                f"callbacks.{name}: {type(callback).__name__}: changes weights, steps or rates behind the training, "
+                f"which then keeps other weights than it scored: ~callbacks.{name} removes it"
+            )
         monitor, patience = getattr(callback, "monitor", METRICS[0]), getattr(callback, "patience", 1)
         metrics = QUANTILE_METRICS if loss == QUANTILE else METRICS
         if monitor not in metrics:

@@ -1,11 +1,14 @@
 """Learning rate schedules, as factors of the optimizer's learning rate."""
 
+import inspect
 import math
+from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from forecast.common.errors import InputError
 
@@ -62,6 +65,28 @@ def halving(optimizer: Optimizer, total_steps: int, *, periods: int) -> LRSchedu
 
 SCHEDULES = (one_cycle, cosine, halving)
 """Schedules that a configuration may name, besides those of torch."""
+
+
+LENGTHS = ("total_steps", "T_max", "total_iters", "T_0")
+"""Names that schedules have for the number of steps."""
+
+
+def with_length(make: Callable[..., LRScheduler], total_steps: int) -> Callable[..., LRScheduler]:
+    """Return a constructor of schedules with the length of the run, where it has an argument for it without a value.
+
+    Raises
+    ------
+    InputError
+        For a schedule that follows a measured value: it has none at a step.
+    """
+    target, given = (make.func, make.keywords) if isinstance(make, partial) else (make, {})
+    if target is ReduceLROnPlateau:
+        raise InputError(
+            "scheduler._target_=torch.optim.lr_scheduler.ReduceLROnPlateau: follows a score, and rates change at each "
+            "step here: use scheduler=one_cycle, cosine or halving"
+        )
+    names = [name for name in LENGTHS if name in inspect.signature(target).parameters]
+    return partial(make, **{names[0]: total_steps}) if names and names[0] not in given else make
 
 
 def restore_with_new_length(optimizer: Optimizer, scheduler: LRScheduler, saved: dict[str, Any], step: int) -> None:

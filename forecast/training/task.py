@@ -23,6 +23,7 @@ from forecast.evaluation.mixing import MixingSums, QuantileSums
 from forecast.evaluation.significance import WindowErrors
 from forecast.model.compiling import CompiledForward
 from forecast.model.informer import Informer
+from forecast.training.schedule import with_length
 
 SEED_STRIDE = 1_000_003
 """Distance between the step seeds of two runs: step n of one must not equal step n + 1 of the other."""
@@ -208,7 +209,7 @@ class ForecastTask(lightning.LightningModule):
         optimizer = _make("optimizer", self.make_optimizer, groups)
         if path:
             optimizer.param_groups[1]["lr"] *= self.linear_path_rate
-        return optimizer, _make("scheduler", self.make_scheduler, optimizer, self.total_steps)
+        return optimizer, _make("scheduler", with_length(self.make_scheduler, self.total_steps), optimizer)
 
     def _no_sums(self, horizon: int, num_targets: int) -> ErrorSums | MixingSums | QuantileSums:
         point: ErrorSums | MixingSums = ErrorSums.zeros(horizon, num_targets, self.device)

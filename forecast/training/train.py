@@ -22,7 +22,7 @@ from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import Settings
 from forecast.training.checkpoint_content import newest_state
-from forecast.training.fit import fit, fold_selection
+from forecast.training.fit import check_resumed, fit, fold_selection
 from forecast.training.outcome import log_figures, write_outcome
 from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
@@ -95,6 +95,8 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     selection = fold_selection(prepared)
     callbacks = [*prepared.callbacks, *([] if selection is None else [selection])]
     resumed = newest_state(run, prepared.task, callbacks, len(data.parts["validation"]))
+    if resumed is not None:  # before the first file is written
+        check_resumed(prepared, resumed, run.path, start.restart_hint)
     logger = make_logger(settings.logger, str(run.path), purge_step=0 if resumed is None else resumed["step"])
     if resumed is None:
         run.clear()
@@ -102,7 +104,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     announce_start(prepared, run, resumed, group)
     log_start(logger, settings.plain)
     linear_maps = prepared.linear_maps.to("cpu")  # each worker moves them to its own device
-    assignment = Assignment(settings, linear_maps, data.address, run, resumed, start.restart_hint)
+    assignment = Assignment(settings, linear_maps, data.address, run, resumed)
     group.hand_out(assignment)
 
     fitted = fit(prepared, run.checkpoints, logger, group=group, **assignment.fit_options())
@@ -125,13 +127,11 @@ class Assignment:
     table: Address | None
     run: Run
     resumed: dict[str, Any] | None
-    restart_hint: str
 
     def fit_options(self) -> dict[str, Any]:
         """Return the arguments of `fit` that say where to start and how to resume."""
         return {
             "resumed": self.resumed,
-            "restart_hint": self.restart_hint,
             "resume_hint": resume_words(self.run.path, self.settings.plain["data"]),
         }
 

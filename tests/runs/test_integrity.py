@@ -17,8 +17,9 @@ from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.transplant import main as transplant
 from forecast.report.__main__ import main as report
-from forecast.runs.read import read_jobs
-from forecast.runs.run import CONFIG, ERRORS, MANIFEST, NAMED, RESULT, Run
+from forecast.runs.integrity import ForeignRun
+from forecast.runs.read import damage, read_jobs
+from forecast.runs.run import CONFIG, ERRORS, MANIFEST, NAMED, RESULT, Run, damage_of_finished
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import read_rows, seal, snapshot
@@ -51,6 +52,23 @@ READERS: dict[str, Callable[[TinyRun, Path], object]] = {
     "predict": lambda run, copy: predict([str(copy)], run.source, copy.parent / "next.csv"),
     "export": lambda run, copy: export(str(copy), copy.parent / "model.pt2"),
 }
+
+
+def test_links_and_runs_of_another_version_are_no_damage(copied: Path, tmp_path: Path) -> None:
+    assert damage_of_finished(copied) is None
+    checkpoints = copied / "checkpoints"
+    moved = Path(shutil.move(checkpoints, tmp_path / "scratch"))
+    checkpoints.symlink_to(moved)
+    with pytest.raises(ForeignRun, match="is a link"):
+        damage_of_finished(copied)
+    assert "is a link" in str(damage(copied))  # a table of the runs names it
+    checkpoints.unlink()
+    manifest = read_json(copied / MANIFEST)
+    write_json(copied / MANIFEST, {**manifest, "format": manifest["format"] + 1})
+    with pytest.raises(ForeignRun, match="of another version of the program"):
+        damage_of_finished(copied)
+    write_json(copied / MANIFEST, {})
+    assert "is no manifest" in str(damage_of_finished(copied))
 
 
 def test_the_manifest_lists_every_file_of_the_run(tiny_run: TinyRun) -> None:

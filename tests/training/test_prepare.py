@@ -59,6 +59,22 @@ def test_a_callback_that_would_fail_during_the_run_is_refused(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"_target_": "lightning.pytorch.callbacks.StochasticWeightAveraging", "swa_lrs": 0.01},
+        {"_target_": "lightning.pytorch.callbacks.EMAWeightAveraging"},
+        {"_target_": "lightning.pytorch.callbacks.LearningRateFinder"},
+    ],
+    ids=lambda node: node["_target_"].rpartition(".")[2],
+)
+def test_a_callback_that_changes_the_loop_is_refused(node: dict[str, Any]) -> None:
+    with pytest.raises(
+        InputError, match=r"callbacks\.mine: .*: changes weights, steps or rates .* ~callbacks.mine removes"
+    ):
+        make_callbacks({"mine": node})
+
+
 def test_targets_other_than_callbacks_are_never_called(tmp_path: Path) -> None:
     made = tmp_path / "made"
     with pytest.raises(InputError, match="must be a Callback of"):

@@ -1,13 +1,27 @@
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch.optim import SGD
-from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LRScheduler, PolynomialLR
+from torch.optim.lr_scheduler import (
+    ConstantLR,
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    ExponentialLR,
+    LinearLR,
+    LRScheduler,
+    MultiStepLR,
+    OneCycleLR,
+    PolynomialLR,
+    ReduceLROnPlateau,
+    StepLR,
+)
 
 from forecast.common.errors import InputError
-from forecast.training.schedule import cosine, halving, one_cycle, restore_with_new_length
+from forecast.training.schedule import cosine, halving, one_cycle, restore_with_new_length, with_length
 
 
 def rates(make: Callable[..., LRScheduler], total_steps: int, **options: float) -> list[float]:
@@ -86,6 +100,44 @@ def test_one_cycle_without_warm_up_begins_at_the_maximum() -> None:
     result = rates(one_cycle, 100, warmup_fraction=0)
     assert result == sorted(result, reverse=True)
     assert result[0] == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("make", "last"),
+    [
+        (partial(StepLR, step_size=10, gamma=0.5), 0.1 * 0.5**9),
+        (partial(ExponentialLR, gamma=0.99), 0.1 * 0.99**99),
+        (partial(MultiStepLR, milestones=[50]), 0.01),
+        (partial(LinearLR, start_factor=1.0, end_factor=0.0), 0.001),
+        (partial(ConstantLR, factor=0.5), 0.05),
+        (partial(OneCycleLR, max_lr=0.1), None),
+        (partial(CosineAnnealingLR), None),
+        (partial(CosineAnnealingLR, T_max=50), None),
+        (partial(CosineAnnealingWarmRestarts), None),
+        (partial(PolynomialLR, power=1), 0.001),
+        (partial(halving, periods=2), 0.05),
+    ],
+    ids=str,
+)
+def test_schedules_of_torch_get_the_length_by_its_name(make: Any, last: float | None) -> None:
+    optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    scheduler = with_length(make, 100)(optimizer)
+    found = []
+    for _ in range(100):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if len(found) < 100:
+            scheduler.step()
+    if last is not None:
+        assert found[-1] == pytest.approx(last, rel=1e-6)
+    assert 0 <= min(found) <= max(found) <= 0.1
+    if make.func is CosineAnnealingLR:
+        assert found[50] == pytest.approx(0.0 if make.keywords else 0.05, abs=1e-9)
+
+
+def test_a_schedule_that_follows_a_score_is_refused_with_others() -> None:
+    with pytest.raises(InputError, match=r"ReduceLROnPlateau: follows a score.*use scheduler=one_cycle, cosine or"):
+        with_length(partial(ReduceLROnPlateau, patience=3), 100)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,10 @@ class Checkpoints(Callback):
         self._saved_at = time.monotonic()
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        """Restore the state of the checkpoint, and repeat a validation that was interrupted."""
+        """Restore the state of the checkpoint, and make the validation that is due.
+
+        It was interrupted, or the run now ends at a step between two validations.
+        """
         assert isinstance(pl_module, ForecastTask)
         self.stop.listen()
         self._saved_at = time.monotonic()
@@ -87,7 +90,7 @@ class Checkpoints(Callback):
         restore(trainer, pl_module, self.resumed)
         self.best = None if self.resumed["best"] is None else Best(**self.resumed["best"])
         self.evidence = None if self.resumed["evidence"] is None else Evidence(**self.resumed["evidence"])
-        if self.resumed["validation_due"]:
+        if self.resumed["validation_due"] or self.resumed["step"] >= pl_module.total_steps:
             validate(trainer)
         self.resumed = None
 

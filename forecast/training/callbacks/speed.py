@@ -118,6 +118,7 @@ class Speed(Callback):
         self._logged_at_mark = 0.0
         self._load_from: Reading | None = None  # at the first step since the last halt
         self._step_start = 0.0
+        self._is_alone = True
         self._begun: torch.cuda.Event | None = None
         self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of steps not yet in `timings`
         self._settled: tuple[float, float] | None = None  # clock readings that `timings` includes
@@ -133,8 +134,7 @@ class Speed(Callback):
         """Start the clocks."""
         self._board = trainer.logger if isinstance(trainer.logger, Board) else None
         self._steps, self._mark, self._load_from, self._events = 0, None, None, []
-        if trainer.world_size > 1:  # the processes of this run would count as disturbance
-            self.timings.load = UNKNOWN
+        self._is_alone = trainer.world_size == 1
         self._settled = (time.perf_counter(), self._logged())
         self._logged_until = (self.timings.windows, self.timings.training_seconds)
 
@@ -229,8 +229,8 @@ class Speed(Callback):
             return
         self._synchronize()
         self._stop(time.perf_counter())
-        if self._load_from is not None:
-            self.timings.load += load_since(self._load_from)
+        if self._load_from is not None:  # several processes of this run would count as disturbance of each other
+            self.timings.load = self.timings.load + load_since(self._load_from) if self._is_alone else UNKNOWN
             self._load_from = None
         self.timings.step_ms += [first.elapsed_time(last) for first, last in self._events]
         self._events = []

@@ -9,15 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from forecast.common.errors import InputError
+from forecast.common.files import look_up, read_json
 from forecast.common.text import duration
 from forecast.predict.ensemble_scores import member_line, score_ensemble
 from forecast.runs.ensemble import write_ensemble
 from forecast.runs.read import read_jobs
 from forecast.runs.results import command_line
 from forecast.runs.resume import differences, read_config
-from forecast.runs.run import INPUT, Run
+from forecast.runs.run import INPUT, RESULT, Run
 from forecast.runs.settings import Settings, exact_convolutions
-from forecast.runs.summary import baseline_warning, interval_line, next_line, print_table
+from forecast.runs.summary import baseline_warning, interval_line, next_line, print_table, scored_split
 from forecast.training.prepare import make_data
 
 
@@ -32,6 +33,7 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
     exact_convolutions()
     print(f"scoring the mean forecast of {len(runs)} models", flush=True)
     data = make_data(settings, device)
+    _check_data(runs, data.source.sha256)
     data.to(device)
     result = score_ensemble(runs, data)
     content = {"command": command_line(), **result, "config": {**settings.plain, "ensemble": len(runs)}}
@@ -42,13 +44,23 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
         f"Cost: {len(runs)} trainings, {duration(result['speed']['fit_seconds'])} of fitting, "
         f"{result['model']['parameters']:,} parameters; a forecast takes the time of {len(runs)}."
     )
-    if intervals := interval_line(result):
+    if scored_split(result) == "test" and (intervals := interval_line(result)):
         print(intervals)
     if warning := baseline_warning(result):
         Console(soft_wrap=True).print(Text(f"WARNING: {warning}", "bold yellow"))
     place = shlex.quote(str(folder))
     print(f"Ensemble folder: {place} (ensemble.json; TensorBoard: tensorboard --logdir {place})")
     print(next_line(folder, result, runs[0].path / INPUT))
+
+
+def _check_data(runs: Sequence[Run], digest: str | None) -> None:
+    """Raise InputError if a member was trained on other content of the data file than is there now."""
+    others = [run.path for run in runs if look_up(read_json(run.path / RESULT), "data.sha256") != digest]
+    if others:
+        names = ", ".join(str(path) for path in others)
+        raise InputError(
+            f"{names}: the data file has changed since: restore it, or remove what has changed to train again"
+        )
 
 
 def _members(folder: Path, settings: Settings, seeds: Sequence[int]) -> list[Run]:

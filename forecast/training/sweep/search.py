@@ -18,7 +18,7 @@ from forecast.evaluation.significance import FEWEST, block_means, surely_below_z
 from forecast.runs.read import read_jobs
 from forecast.runs.run import ERRORS, RESULT
 from forecast.training.sweep.cells import with_cells
-from forecast.training.sweep.table import print_unfinished
+from forecast.training.sweep.table import cell, print_unfinished
 
 FILE = "search.csv"
 
@@ -59,10 +59,10 @@ def search_cells(jobs: pd.DataFrame) -> pd.DataFrame:
     """
     finished = with_cells(jobs[jobs["of"].notna()])
     rows: list[dict[str, Any]] = []
-    for (choice, cell), group in finished.groupby(["choice", "cell"], sort=False):
+    for (choice, place), group in finished.groupby(["choice", "cell"], sort=False):
         linear = [look_up(each["linear"], "validation.scaled.mse") for each in group["baselines"]]
         numbers = group.assign(**{OF_LINEAR: linear})[list(FIGURES)].astype(float).mean()
-        facts = {"choice": choice, "cell": cell, "n": len(group), "folders": list(group["folder"])}
+        facts = {"choice": choice, "cell": place, "n": len(group), "folders": list(group["folder"])}
         rows.append(facts | dict(numbers) | {"device": "; ".join(sorted(set(group["device"])))})
     cells = pd.DataFrame(rows, columns=["choice", "cell", "n", *FIGURES, "device", "folders"])
     # the same linear map for all choices: some look-backs have a worse one
@@ -143,7 +143,7 @@ def search_table(ranked: pd.DataFrame, name: str) -> TerminalTable:
             *(str(row[key]) for key in ("choice", "cells", "n")),
             *(f"{row[key]:.4f}" for key in ("mean", "least", "most")),
             f"{row['worse']} of {row['comparable']}",
-            f"{row['fit_seconds'] / 60:.2g}",
+            cell("fit_seconds", row),
         ]
         for row in ranked.to_dict("records")
     ]

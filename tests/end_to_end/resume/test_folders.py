@@ -14,7 +14,6 @@ from forecast.common.files import folder_lock, read_json, sha256
 from forecast.data.datamodule import ForecastData
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
-from forecast.runs.checkpoint import checkpoints, read_checkpoint
 from forecast.runs.run import MANIFEST, Run
 from forecast.training.fit import _fingerprint
 from forecast.training.task import ForecastTask
@@ -138,10 +137,20 @@ def test_another_length_is_another_run_unless_the_folder_is_given(config: dict[s
 def test_a_length_below_the_finished_steps_is_refused(config: dict[str, Any], stopped: Path) -> None:
     words = [f"resume={stopped}", "training.max_steps=5"]
     composed = changed({**config, "resume": str(stopped)}, training__max_steps=5)
-    before = read_checkpoint(checkpoints(stopped / "checkpoints")[0])["step"]
+    before = snapshot(stopped)
     with pytest.raises(InputError, match="has made 7 steps already, more than the 5 requested"):
         train(composed, overrides=words)
-    assert read_checkpoint(checkpoints(stopped / "checkpoints")[0])["step"] == before
+    assert snapshot(stopped) == before
+
+
+def test_a_run_that_now_ends_at_the_saved_step_scores_it_first(config: dict[str, Any], stopped: Path) -> None:
+    words = [f"resume={stopped}", "training.max_steps=7"]
+    composed = changed({**config, "resume": str(stopped)}, training__max_steps=7)
+    run, result = train(composed, overrides=words)
+    assert result["model"]["steps"] == 7
+    validated = curve(run, "val/mse")  # steps are counted from 0
+    assert validated[-1][0] == 6
+    assert result["model"]["best_step"] == 1 + min((value, step) for step, value in validated)[1]
 
 
 def test_a_trainer_option_keeps_the_other_options_of_the_folder(config: dict[str, Any], stopped: Path) -> None:

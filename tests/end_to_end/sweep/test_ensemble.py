@@ -9,12 +9,15 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
+from forecast.common.files import read_json
 from forecast.data.synthetic import simulate_transformer
 from forecast.export.__main__ import main as export
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.load import load
+from forecast.runs.run import RESULT, Run
 from forecast.runs.settings import Settings
+from forecast.training.sweep.ensemble import _check_data
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.forecasts import dated
@@ -134,6 +137,14 @@ def test_a_damaged_file_is_an_error_of_one_line(
     rewrite(copy / "ensemble.json", {**json.loads(content), "members": ["seed-5"]})
     with pytest.raises(InputError, match=r"ensemble\.json: damaged: run the command of the ensemble again"):
         load(copy)
+
+
+def test_members_of_an_earlier_data_file_are_refused(pair: tuple[Path, Ended]) -> None:
+    runs = [Run(path.parent) for path in sorted(pair[0].glob("*/result.json"))]
+    digest = read_json(runs[0].path / RESULT)["data"]["sha256"]
+    _check_data(runs, digest)
+    with pytest.raises(InputError, match=r"seed-5, .*seed-6: the data file has changed since: restore it, or remove"):
+        _check_data(runs, "another")
 
 
 @pytest.mark.exhaustive

@@ -183,6 +183,16 @@ def test_the_load_covers_the_measured_steps_of_all_starts(tmp_path: Path) -> Non
     assert second.timings.load.wall_seconds == pytest.approx(second.timings.training_seconds, rel=0.3)
 
 
+def test_several_processes_make_the_load_unknown_also_after_a_start_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Speed(), Speed()
+    run(first)
+    assert first.timings.load.wall_seconds > 0
+    second.load_state_dict(first.state_dict())
+    monkeypatch.setattr(lightning.Trainer, "world_size", property(lambda trainer: 2))
+    run(second)
+    assert math.isnan(second.timings.load.wall_seconds)
+
+
 def test_compile_time_is_summed_over_all_starts() -> None:
     first, second = Speed(), Speed()
     first.compiled = SimpleNamespace(seconds=2.0, recompiles=1)  # type: ignore[assignment]
