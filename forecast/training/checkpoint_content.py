@@ -48,7 +48,7 @@ def newest_state(
 
     state = newest_checkpoint(run.checkpoints, check, OTHER_BYTES + MAX_COPIES * size)
     if state is None and (run.path / RESULT).is_file():
-        raise InputError(f"{run.path}: has a result but no manifest and no checkpoint: the run folder is damaged")
+        raise InputError(f"{run.path}: has a result but no manifest and no checkpoint: remove it, or set resume=false")
     if state is None and has_checkpoints:
         print(f"{run.path}: all checkpoints are damaged: starting again from the first step", file=sys.stderr)
     return state

@@ -1,6 +1,7 @@
 """The end of an ensemble: the scores of the mean forecast of its members, in the folder of their sweep."""
 
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from forecast.runs.run import INPUT, RESULT, Run
 from forecast.runs.settings import Settings, exact_convolutions
 from forecast.runs.summary import baseline_warning, interval_line, next_line, print_table, scored_split
 from forecast.training.prepare import make_data
+from forecast.training.sweep.job import typed_as
 
 
 def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> None:
@@ -36,7 +38,9 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
     _check_data(runs, data.source.sha256)
     data.to(device)
     result = score_ensemble(runs, data)
-    content = {"command": command_line(), **result, "config": {**settings.plain, "ensemble": len(runs)}}
+    with typed_as([sys.argv[0], f"ensemble={len(seeds)}", f"seed={seeds[0]}", *_other_words()]):
+        command = command_line()
+    content = {"command": command, **result, "config": {**settings.plain, "ensemble": len(runs)}}
     write_ensemble(folder, [run.path.name for run in runs], content)
     print_table(result)
     print(member_line(result))
@@ -51,6 +55,11 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
     place = shlex.quote(str(folder))
     print(f"Ensemble folder: {place} (ensemble.json; TensorBoard: tensorboard --logdir {place})")
     print(next_line(folder, result, runs[0].path / INPUT))
+
+
+def _other_words() -> list[str]:
+    """Return the words of the command, which is now a sweep over seeds, without those that make it one."""
+    return [word for word in sys.argv[1:] if word != "-m" and not word.startswith(("ensemble=", "seed="))]
 
 
 def _check_data(runs: Sequence[Run], digest: str | None) -> None:

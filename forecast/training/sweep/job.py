@@ -204,7 +204,7 @@ def _run(
         result = train_apart(settings.plain, folder, argv)
     else:
         reset_peak_memory(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-        with _typed(argv):
+        with typed_as(argv):
             _, result = train(settings, folder=folder, announced=announced)
     (folder / FAILED).unlink(missing_ok=True)  # a second process may have failed on this folder meanwhile
     reporter.finished(folder.name, result, before=before)
@@ -220,8 +220,8 @@ def _objective(sweep: Sweep, folder: Path, result: Mapping[str, Any]) -> float:
 
 
 @contextmanager
-def _typed(argv: list[str]) -> Iterator[None]:
-    """Set `sys.argv` to the command that runs this job alone, which the result records."""
+def typed_as(argv: list[str]) -> Iterator[None]:
+    """Set `sys.argv` to another command, such as that of one job alone, which the result records."""
     before = sys.argv
     sys.argv = argv
     try:

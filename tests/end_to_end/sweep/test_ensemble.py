@@ -73,6 +73,13 @@ def test_the_scores_are_those_of_the_mean_forecast_of_each_window(pair: tuple[Pa
     assert result["test"]["scaled"]["mse"] < np.mean(alone)  # the square is convex
 
 
+def test_the_command_of_the_ensemble_is_recorded(pair: tuple[Path, Ended]) -> None:
+    words = json.loads((pair[0] / "ensemble.json").read_text())["command"].split()
+    assert {"ensemble=2", "seed=5", "loss=quantile", f"sweep.name={pair[0].name}"} <= set(words)
+    assert "-m" not in words
+    assert len(words) == len(set(words))
+
+
 def test_the_cost_and_the_gain_are_printed(pair: tuple[Path, Ended]) -> None:
     folder, ended = pair
     result, printed = read(folder / "ensemble.json"), ended.out.getvalue()
