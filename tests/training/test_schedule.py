@@ -117,7 +117,7 @@ def test_one_cycle_without_warm_up_begins_at_the_maximum() -> None:
         (partial(PolynomialLR, power=1), 0.001),
         (partial(halving, periods=2), 0.05),
     ],
-    ids=str,
+    ids=lambda value: f"{value.func.__name__} {sorted(value.keywords)}" if isinstance(value, partial) else "",
 )
 def test_schedules_of_torch_get_the_length_by_its_name(make: Any, last: float | None) -> None:
     optimizer = SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
