@@ -50,7 +50,7 @@ EMPTY = ""
 def name_empty_cells(
     values: np.ndarray, places: Mapping[str, int], labels: Mapping[str, tuple[str, ...]], names: Sequence[str] | None
 ) -> tuple[dict[str, tuple[str, ...]], dict[int, float], list[str]]:
-    """Give the empty cells of columns with labels the label `EMPTY`; return the labels, its numbers, and notes.
+    """Set the empty cells of columns with labels to `EMPTY`; return the labels, its numbers, and notes.
 
     `values` (N, C) is changed. `places` are the columns with labels by name, and the numbers of `EMPTY` are by place.
     `names` are the columns in which it was a label in training; None: this is the training, and each column with an
