@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _check_ready() -> None:
-    """Raise InputError if a score could not be computed, or not be told by its commit."""
+    """Raise InputError if a score could not be computed, or its row could not name its commit."""
     if find_spec("fev") is None:
         raise InputError("the package fev is not installed: pip install -e '.[benchmark]'")
     if str(commit(JUDGED_BY)).endswith("+changes"):

@@ -59,7 +59,8 @@ def name_empty_cells(
     named, numbers, notes = dict(labels), dict[int, float](), []
     for name, place in places.items():
         empty = np.isnan(values[:, place])
-        if not (empty.any() and labels[name] if names is None else name in names):
+        is_label = bool(empty.any() and labels[name]) if names is None else name in names
+        if not is_label:
             continue
         numbers[place], named[name] = float(len(labels[name])), (*labels[name], EMPTY)
         values[empty, place] = numbers[place]

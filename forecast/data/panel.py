@@ -79,16 +79,14 @@ def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, t
     return None
 
 
-def name_several_series(
-    flaws: Sequence[Flaw], table: pd.DataFrame, times: pd.DatetimeIndex, unread: Sequence[str]
-) -> None:
-    """Let the flaw of a few doubled times name an unread column whose values follow one another, as of two meters.
+def name_several_series(flaws: list[Flaw], table: pd.DataFrame, times: pd.DatetimeIndex, unread: Sequence[str]) -> None:
+    """Replace the flaw of a few doubled times by one that names an unread column, such as the number of a meter.
 
-    `table` (N rows) has raw cells in any order of `times` (N,). The option that merges the rows of a time stays the
-    second choice.
+    Its values follow one another in time. `table` (N rows) has raw cells in any order of `times` (N,). The option that
+    merges the rows of a time stays the second choice.
     """
     doubled = np.asarray(times.duplicated(keep=False))
-    for flaw in flaws:
+    for number, flaw in enumerate(flaws):
         if flaw.word != DOUBLED_WORD or not doubled.any():
             continue
         apart = table.loc[doubled, list(unread)].groupby(times[doubled]).nunique() > 1
@@ -96,9 +94,8 @@ def name_several_series(
             values = table[name].to_numpy()[~doubled][np.argsort(times[~doubled])]
             changes = int(pd.Series(values).ne(pd.Series(values).shift()).sum()) - 1
             if apart[name].all() and changes < table[name].nunique() <= MOST_SERIES:
-                flaw.cure = f"keep one series, since the rows of a time differ in {name!r}, or {flaw.cure}"
-                flaw.word = None
-                flaw.args = (f"{flaw.source}{flaw.where}: {flaw.problem}: {flaw.cure}",)
+                cure = f"keep one series, since the rows of a time differ in {name!r}, or {flaw.cure}"
+                flaws[number] = Flaw(flaw.source, flaw.where, flaw.problem, cure)
                 break
 
 
