@@ -7,8 +7,10 @@ from forecast.common.tables import Table
 from forecast.report.answer import answer
 from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
-from forecast.report.diagnosis import Diagnosis, diagnose, diagnosis_table, is_diagnostic, sentences
+from forecast.report.diagnosis import Diagnosis, diagnose, is_diagnostic
+from forecast.report.diagnosis_answer import sentences
 from forecast.report.diagnosis_pictures import draw_diagnosis
+from forecast.report.diagnosis_tables import diagnosis_table
 from forecast.report.equal_budget import budget_table
 from forecast.report.pictures import draw_pictures
 from forecast.report.probe_correlations import correlation_table

@@ -1,4 +1,4 @@
-"""The chapter on diagnostic series: the share of the achievable skill of each mechanism, by task, and its price.
+"""Runs on diagnostic series: the share of the achievable skill of each mechanism, by task, and its price.
 
 A *task* is one diagnostic series. An *arm* is a mechanism and the few options that distinguish it. For each arm the
 learning rate with the least validation error is chosen, and only its test scores are shown.
@@ -6,7 +6,7 @@ learning rate with the least validation error is chosen, and only its test score
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,19 +14,11 @@ from typing import Any
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from forecast.common.tables import Table
-from forecast.common.text import NONE, counted
-from forecast.report.costs import BUSY_NOTE, MARK, TRAINING, clearly_cheaper, timed_together, times_cheaper
-from forecast.report.phrases import listed, rounded
+from forecast.common.text import counted
+from forecast.report.costs import TRAINING, timed_together
 from forecast.report.sections import CONTROL, REFERENCE, Setting, conditions_of, in_order, plainest
 from forecast.runs.labels import arm_labels, differing, facts_apart, unique_labels
 from forecast.runs.read import FinishedRun
-
-NEAR = 0.05
-"""Arms whose share of skill is lower than the best by at most this are equally good."""
-
-HALF = 0.5
-"""Share of the achievable skill below which a mechanism counts as having lost it."""
 
 MEMORY = "speed.peak_memory_mib"
 
@@ -160,14 +152,6 @@ def _score(task: Task) -> str:
 def _rate(run: FinishedRun) -> float | None:
     rate = run.config["optimizer"].get("lr")
     return None if rate is None else float(rate)
-
-
-def tokens_of(config: Mapping[str, Any]) -> int:
-    """Return the tokens of the look-back."""
-    model, look_back = config["model"], int(config["context_length"])
-    length = int(model.get("patch_length") or 1)
-    stride = int(model.get("stride") or length)
-    return 1 + max(0, -(-(look_back - length) // stride))
 
 
 @dataclass(frozen=True)
@@ -304,197 +288,3 @@ def _cell(task: Task, arm: str, runs: Sequence[FinishedRun]) -> Cell:
 
     chosen = sorted(whole[min(whole, key=error)], key=lambda run: run.result["seed"])
     return Cell(task, arm, tuple(chosen), tuple(sorted(whole, key=lambda rate: rate or 0)))
-
-
-def sentences(diagnosis: Diagnosis) -> list[str]:
-    """Return the answer: for each task the mechanism to take and its price, then the curves, then the controls."""
-    controls = [task for task in diagnosis.tasks if task.is_control]
-    return [
-        *(words for task in diagnosis.tasks if not task.is_control for words in _choice(diagnosis, task)),
-        *(words for size, tasks in diagnosis.curves() if (words := _along(diagnosis, size, tasks))),
-        *(_control(diagnosis, task) for task in controls),
-    ]
-
-
-def best_cells(diagnosis: Diagnosis, task: Task) -> list[Cell]:
-    """Return the cells within `NEAR` of the best share of skill.
-
-    The one with the largest share comes first, unless others train clearly faster: then the fastest of them does. If
-    their times cannot be compared, the share decides.
-    """
-    cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
-    best = cells[0]
-    near = [cell for cell in cells if cell.mean >= best.mean - NEAR]
-    faster = [cell for cell in near if clearly_cheaper(TRAINING, cell.setting, best.setting)]
-    if _times_compare(near) and faster:
-        fastest = max(faster, key=lambda cell: times_cheaper(TRAINING, cell.setting, best.setting) or 0.0)
-        near.remove(fastest)
-        near.insert(0, fastest)
-    return near
-
-
-def _times_compare(cells: Sequence[Cell]) -> bool:
-    """Return whether the training times of the cells were measured, under equal conditions and undisturbed."""
-    return all(times_cheaper(TRAINING, cell.setting, cells[0].setting) is not None for cell in cells)
-
-
-def _choice(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
-    """Yield the mechanism to take on a task, and those of which more seeds may show that they are as good."""
-    cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
-    shares = listed([f"`{cell.arm}` {_share(cell)}" for cell in cells])
-    name = f"`{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}"
-    if max(cell.mean for cell in cells) < NEAR:
-        yield f"{name}: no mechanism finds it ({shares} of the achievable skill)."
-        return
-    found = f"{name}: share of the achievable skill {shares}"
-    if len(cells) == 1:
-        yield f"{found}."
-        return
-    near = best_cells(diagnosis, task)
-    take, full = near[0], diagnosis.at(task, str(diagnosis.reference))
-    if not _times_compare(near):
-        yield f"{found}; take `{take.arm}` ({_no_price(near)})."
-    else:
-        price = f"{rounded(take.milliseconds)} ms a window and a peak of {rounded(take.mebibytes)} MiB in training"
-        if full is not None and (times := times_cheaper(TRAINING, take.setting, full.setting)) is not None:
-            pairs = (take.setting, full.setting), (full.setting, take.setting)
-            if any(clearly_cheaper(TRAINING, *pair) for pair in pairs):
-                price += f", {rounded(times)} times as fast as `{full.arm}`"
-        yield f"{found}; take `{take.arm}`: {price}."
-    if open_ := [cell.arm for cell in cells if cell not in near and _may_equal(cell, cells[0])]:
-        yield f"{name}: more seeds may show that {_quoted(open_)} {'is' if len(open_) == 1 else 'are'} as good."
-
-
-def _no_price(cells: Sequence[Cell]) -> str:
-    """Return why the training times of the cells cannot be compared."""
-    if any(math.isnan(cell.milliseconds) for cell in cells):
-        return "the runs were too short to measure a price"
-    if any(cell.is_disturbed for cell in cells):
-        return "other processes disturbed the training times"
-    return "the training times are those of different machines or batches"
-
-
-def _may_equal(cell: Cell, best: Cell) -> bool:
-    """Return whether the intervals of two cells overlap; False with one seed, which has no interval."""
-    return cell.mean + cell.half >= best.mean - best.half
-
-
-def _share(cell: Cell) -> str:
-    return f"{cell.mean:.2f}" if math.isnan(cell.half) else f"{cell.mean:.2f} ± {cell.half:.2f}"
-
-
-def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None:
-    """Return at which size the share of each arm first falls below `HALF`; None without an arm at all sizes."""
-    arms = [arm for arm in diagnosis.arms if all(diagnosis.at(task, arm) is not None for task in tasks)]
-    if not arms:
-        return None
-    left, falls = list(arms), []
-    for task in tasks:
-        below = [arm for arm in left if diagnosis.cells[task, arm].mean < HALF]
-        left = [arm for arm in left if arm not in below]
-        if below:
-            falls.append(f"at {getattr(task, size):,} with {_quoted(below)}")
-    found = [f"first falls below {HALF:g} {listed(falls)}"] if falls else []
-    found += [f"stays at {HALF:g} or above with {_quoted(left)}"] if left else []
-    others = diagnosis.sizes(tasks[0], size)
-    values = listed([f"{getattr(task, size):,}" for task in tasks])
-    steps = sorted({number for task in tasks for arm in arms for number in diagnosis.cells[task, arm].steps})
-    trained = f" (trainings of {steps[0]:,} to {steps[-1]:,} steps)" if len(steps) > 1 else ""
-    return (
-        f"`{tasks[0].kind}`{''.join(f', {word}' for word in others)}, with {values} {SIZES[size]}{trained}: the share "
-        f"of the achievable skill {'; it '.join(found)}."
-    )
-
-
-def _quoted(arms: Sequence[str]) -> str:
-    return listed([f"`{arm}`" for arm in arms])
-
-
-def _control(diagnosis: Diagnosis, task: Task) -> str:
-    cells = sorted(diagnosis.of(task), key=lambda cell: cell.mean)
-    errors = listed([f"`{cell.arm}` {100 * cell.mean:.1f} %" for cell in cells])
-    return (
-        f"Control `{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}: the errors lie above the best possible "
-        f"one by {errors}; the better of last value and ridge by {100 * cells[0].simple_excess:.1f} %. Attention has "
-        "nothing to find here."
-    )
-
-
-HEADINGS = (
-    *("task", "mechanism", "share of skill", "95 % interval", "test MSE", "simple forecast", "best possible"),
-    *("seeds", "training steps", "learning rate", "rates compared", "training, ms a window", "peak, MiB"),
-)
-
-
-def diagnosis_table(diagnosis: Diagnosis) -> Table:
-    """Return a row for each task and mechanism."""
-    rows = [_row(diagnosis, cell) for task in diagnosis.tasks for cell in diagnosis.of(task)]
-    notes = [
-        "share of skill: 0 is the better of last value and ridge regression, 1 the best possible forecast. A control "
-        "has the error above the best possible one instead.",
-        "The learning rate has the least validation error of those with the most seeds. Test scores of the other rates "
-        "are not used.",
-        "95 % interval: Student's t over the seeds.",
-        *((BUSY_NOTE,) if any(cell.is_disturbed for cell in diagnosis.cells.values()) else ()),
-    ]
-    return Table("Share of the achievable skill", HEADINGS, rows, notes, words=2)
-
-
-def _row(diagnosis: Diagnosis, cell: Cell) -> list[str]:
-    test = [run.result["diagnostic"]["test"] for run in cell.runs]
-    low, high = cell.mean - cell.half, cell.mean + cell.half
-    if cell.task.is_control:
-        score, interval = f"{100 * cell.mean:+.1f} % error", f"{100 * low:+.1f} to {100 * high:+.1f} %"
-    else:
-        score, interval = f"{cell.mean:.3f}", f"{low:.3f} to {high:.3f}"
-    return [
-        diagnosis.name(cell.task),
-        cell.arm,
-        score,
-        NONE if math.isnan(cell.half) else interval,
-        f"{np.mean([scores['mse'] for scores in test]):.4f}",
-        f"{np.mean([scores['simple_mse'] for scores in test]):.4f}",
-        f"{cell.runs[0].number('diagnostic.best_mse'):.4f}",
-        str(len(cell.runs)),
-        " ".join(f"{number:,}" for number in cell.steps),
-        _text(cell.rate),
-        " ".join(map(_text, cell.rates)),
-        rounded(cell.milliseconds) + (MARK if cell.is_disturbed else ""),
-        rounded(cell.mebibytes),
-    ]
-
-
-def _text(rate: float | None) -> str:
-    return NONE if rate is None else f"{rate:g}"
-
-
-def diagnosis_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
-    """Return one row for each task and mechanism, as numbers."""
-    return [
-        {
-            "data": diagnosis.name(task),
-            "row": "model",
-            "mechanism": cell.arm,
-            "look_back": task.look_back,
-            "n": len(cell.runs),
-            "seeds": " ".join(str(run.result["seed"]) for run in cell.runs),
-            "kind": task.kind,
-            "types": task.types,
-            "distance": task.distance,
-            "events": task.events,
-            "noise": task.noise,
-            "tokens": tokens_of(cell.runs[0].config),
-            "share_of_skill": None if task.is_control else cell.mean,
-            "excess_error": cell.mean if task.is_control else None,
-            "half_interval": cell.half,
-            "best_mse": cell.runs[0].number("diagnostic.best_mse"),
-            "test_mse_original": float(np.mean([run.number("diagnostic.test.mse") for run in cell.runs])),
-            "training_steps": " ".join(map(str, cell.steps)),
-            "learning_rate": cell.rate,
-            "train_ms_per_window": cell.milliseconds,
-            "peak_memory_mib": cell.mebibytes,
-            "commands": "; ".join(run.result["command"] for run in cell.runs),
-        }
-        for task in diagnosis.tasks
-        for cell in diagnosis.of(task)
-    ]

@@ -17,7 +17,7 @@ from forecast.report.budget import passes, windows_seen
 from forecast.report.comparisons import Baseline, Comparison, baselines_of
 from forecast.report.content import Content, DiagnosisChapter, Picture, SectionChapter, make_content
 from forecast.report.costs import COSTS, TIMES, Cost, basis, front, rounds_cheaper, times_cheaper, verdict
-from forecast.report.diagnosis import diagnosis_rows
+from forecast.report.diagnosis_tables import diagnosis_rows
 from forecast.report.sections import Setting
 from forecast.report.tables import FoldingTable, number_paths
 from forecast.runs.read import Found

@@ -10,7 +10,9 @@ from scipy import stats
 
 from forecast.common.timing import Load
 from forecast.report.content import make_content
-from forecast.report.diagnosis import diagnose, diagnosis_table, sentences
+from forecast.report.diagnosis import diagnose
+from forecast.report.diagnosis_answer import sentences
+from forecast.report.diagnosis_tables import diagnosis_table
 from forecast.report.html import page, rows, text
 from forecast.report.probe_correlations import correlation_table, correlations
 from forecast.runs.read import read_runs
