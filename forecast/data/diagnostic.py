@@ -30,6 +30,9 @@ IN_UNITS = ("recall", "lag", "events")
 DEFAULT_TYPES = 8
 """Types of a kind that has some, if none are given."""
 
+MOST_NOISE = 1.0
+"""Largest standard deviation of the noise, unless the series is a control."""
+
 
 @dataclass(frozen=True)
 class Diagnostic:
@@ -100,6 +103,11 @@ class Diagnostic:
             raise InputError(f"data.distance={self.distance}: must be 0, or from 2 to {farthest} with data.kind=recall")
         if KINDS[self.kind].is_control:
             return
+        if self.noise > MOST_NOISE:
+            raise InputError(
+                f"data.noise={self.noise:g}: must be at most {MOST_NOISE:g}, the deviation of what is to be found: "
+                "with more noise the share of skill is mostly chance"
+            )
         least, most = {"recall": 1, "events": self.events}.get(self.kind, 2), self._most_types()
         if not least <= self.number_of_types <= most:
             raise InputError(f"data.types={self.number_of_types}: this look-back has room for {least} to {most}")

@@ -9,8 +9,9 @@ from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
 from forecast.report.diagnosis import Diagnosis, diagnose, is_diagnostic
 from forecast.report.diagnosis_answer import sentences
+from forecast.report.diagnosis_doubts import doubts
 from forecast.report.diagnosis_pictures import draw_diagnosis
-from forecast.report.diagnosis_tables import diagnosis_table
+from forecast.report.diagnosis_tables import diagnosis_commands, diagnosis_table
 from forecast.report.equal_budget import budget_table
 from forecast.report.pictures import draw_pictures
 from forecast.report.probe_correlations import correlation_table
@@ -98,11 +99,12 @@ def make_content(title: str, found: Found) -> Content:
 def _diagnosis(runs: Sequence[FinishedRun], left_out: Sequence[tuple[str, str]]) -> DiagnosisChapter:
     diagnosis = diagnose(runs)
     first, *others = [Picture(f"report-{name}.png", shows, png) for name, shows, png in draw_diagnosis(diagnosis)]
-    details = [_left_out(left_out)] if left_out else []
+    details = [*doubts(diagnosis), *([_left_out(left_out)] if left_out else [])]
     parts: list[Table | Sequence[Picture]] = [others] if others else []
     parts.append(diagnosis_table(diagnosis))
     if (explained := correlation_table(diagnosis)) is not None:
         parts.append(explained)
+    parts.append(diagnosis_commands(diagnosis))
     return DiagnosisChapter("Diagnostic series", sentences(diagnosis), details, first, parts, diagnosis)
 
 

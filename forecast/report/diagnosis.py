@@ -6,7 +6,7 @@ learning rate with the least validation error is chosen, and only its test score
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -76,12 +76,21 @@ class Task:
 
 @dataclass(frozen=True)
 class Cell:
-    """The runs of an arm on a task, one per seed, at the learning rate that validation chose."""
+    """The runs of an arm on a task, one per seed, at the learning rate that validation chose among `rates`.
+
+    `rates_left_out` have fewer seeds.
+    """
 
     task: Task
     arm: str
     runs: tuple[FinishedRun, ...]
     rates: tuple[float | None, ...]
+    rates_left_out: tuple[float | None, ...] = ()
+
+    @property
+    def is_of_control(self) -> bool:
+        """Whether the mechanism is the control."""
+        return str(self.runs[0].config["attention"]["name"]) == CONTROL
 
     @property
     def rate(self) -> float | None:
@@ -250,14 +259,18 @@ def is_diagnostic(run: FinishedRun) -> bool:
 
 
 def diagnose(runs: Sequence[FinishedRun]) -> Diagnosis:
-    """Return the cells of the diagnostic runs; an arm is named by what distinguishes it on its task."""
-    by_task: dict[Task, list[FinishedRun]] = {}
-    for run in runs:
-        by_task.setdefault(Task.of(run), []).append(run)
+    """Return the cells of the diagnostic runs.
+
+    An arm has the same words for its attention on all tasks, and further words where they distinguish it on its task.
+    """
+    attention = arm_labels([_attention(run.config) for run in runs])
+    by_task: dict[Task, list[tuple[FinishedRun, dict[str, Any]]]] = {}
+    for run, mechanism in zip(runs, attention, strict=True):
+        by_task.setdefault(Task.of(run), []).append((run, _for_label(run.config, mechanism)))
     labelled = [
         (task, label, run)
         for task, own in by_task.items()
-        for label, run in zip(arm_labels([_without_rate(run.config) for run in own]), own, strict=True)
+        for label, (run, _) in zip(arm_labels([config for _, config in own]), own, strict=True)
     ]
     conditions = [{key: str(run.result[key]) for key in CONDITIONS} for _, _, run in labelled]
     facts = facts_apart([label for _, label, _ in labelled], conditions, differing)  # over all tasks, for equal names
@@ -267,12 +280,22 @@ def diagnose(runs: Sequence[FinishedRun]) -> Diagnosis:
     return Diagnosis({(task, arm): _cell(task, arm, group) for (task, arm), group in groups.items()})
 
 
-def _without_rate(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration for a label: the place of the mechanism and the learning rate do not name an arm."""
-    optimizer = {key: value for key, value in config["optimizer"].items() if key != "lr"}
-    kept = {**config, "optimizer": optimizer, "data": {}}
+ATTENTION = ("attention", "decoder_attention", "cross_attention")
+"""Groups of the configuration with a mechanism."""
+
+
+def _attention(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the mechanisms of a configuration for a label; one that is in every place has a word for it."""
+    own = {group: config.get(group) for group in ATTENTION}
     everywhere = config["cross_attention"] == config["attention"]
-    return {**kept, "cross_attention": {"name": "everywhere"}} if everywhere else kept
+    return {**own, "cross_attention": {"name": "everywhere"}} if everywhere else own
+
+
+def _for_label(config: Mapping[str, Any], attention: str) -> dict[str, Any]:
+    """Return a configuration for a label that begins with the words for its attention, without its learning rate."""
+    optimizer = {key: value for key, value in config["optimizer"].items() if key != "lr"}
+    kept = {key: value for key, value in config.items() if key not in ATTENTION}
+    return {**kept, "attention": attention, "optimizer": optimizer, "data": {}}
 
 
 def _cell(task: Task, arm: str, runs: Sequence[FinishedRun]) -> Cell:
@@ -287,4 +310,9 @@ def _cell(task: Task, arm: str, runs: Sequence[FinishedRun]) -> Cell:
         return float(np.mean([run.number("diagnostic.validation.mse") for run in whole[rate]]))
 
     chosen = sorted(whole[min(whole, key=error)], key=lambda run: run.result["seed"])
-    return Cell(task, arm, tuple(chosen), tuple(sorted(whole, key=lambda rate: rate or 0)))
+    less = [rate for rate in by_rate if rate not in whole]
+    return Cell(task, arm, tuple(chosen), _rising(whole), _rising(less))
+
+
+def _rising(rates: Iterable[float | None]) -> tuple[float | None, ...]:
+    return tuple(sorted(rates, key=lambda rate: rate or 0))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from forecast.report.costs import TRAINING, clearly_cheaper, times_cheaper
 from forecast.report.diagnosis import SIZES, Cell, Diagnosis, Task
-from forecast.report.phrases import listed, rounded
+from forecast.report.phrases import listed, rounded, two_decimals
 
 NEAR = 0.05
 """Arms whose share of skill is lower than the best by at most this are equally good."""
@@ -25,12 +25,13 @@ def sentences(diagnosis: Diagnosis) -> list[str]:
 
 
 def best_cells(diagnosis: Diagnosis, task: Task) -> list[Cell]:
-    """Return the cells within `NEAR` of the best share of skill.
+    """Return the cells within `NEAR` of the best share of skill, without the control if there are others.
 
     The one with the largest share comes first, unless others train clearly faster: then the fastest of them does. If
     their times cannot be compared, the share decides.
     """
-    cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
+    every = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
+    cells = [cell for cell in every if not cell.is_of_control] or every
     best = cells[0]
     near = [cell for cell in cells if cell.mean >= best.mean - NEAR]
     faster = [cell for cell in near if clearly_cheaper(TRAINING, cell.setting, best.setting)]
@@ -57,6 +58,10 @@ def _choice(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
     found = f"{name}: share of the achievable skill {shares}"
     if len(cells) == 1:
         yield f"{found}."
+        return
+    control = max((cell.mean for cell in cells if cell.is_of_control), default=-math.inf)
+    if max((cell.mean for cell in cells if not cell.is_of_control), default=math.inf) < control + NEAR:
+        yield f"{found}; no mechanism is clearly better than the control `mean`."
         return
     near = best_cells(diagnosis, task)
     take, full = near[0], diagnosis.at(task, str(diagnosis.reference))
@@ -88,7 +93,8 @@ def _may_equal(cell: Cell, best: Cell) -> bool:
 
 
 def _share(cell: Cell) -> str:
-    return f"{cell.mean:.2f}" if math.isnan(cell.half) else f"{cell.mean:.2f} ± {cell.half:.2f}"
+    share = two_decimals(cell.mean)
+    return share if math.isnan(cell.half) else f"{share} ± {cell.half:.2f}"
 
 
 def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None:
@@ -96,14 +102,19 @@ def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None
     arms = [arm for arm in diagnosis.arms if all(diagnosis.at(task, arm) is not None for task in tasks)]
     if not arms:
         return None
-    left, falls = list(arms), []
+    left, falls, unsure = list(arms), [], []
     for task in tasks:
         below = [arm for arm in left if diagnosis.cells[task, arm].mean < HALF]
         left = [arm for arm in left if arm not in below]
         if below:
             falls.append(f"at {getattr(task, size):,} with {_quoted(below)}")
+        if both := [
+            arm for arm in arms if abs(diagnosis.cells[task, arm].mean - HALF) <= diagnosis.cells[task, arm].half
+        ]:
+            unsure.append(f"at {getattr(task, size):,} with {_quoted(both)}")
     found = [f"first falls below {HALF:g} {listed(falls)}"] if falls else []
     found += [f"stays at {HALF:g} or above with {_quoted(left)}"] if left else []
+    found += [f"has an interval that includes {HALF:g} {listed(unsure)}"] if unsure else []
     others = diagnosis.sizes(tasks[0], size)
     values = listed([f"{getattr(task, size):,}" for task in tasks])
     steps = sorted({number for task in tasks for arm in arms for number in diagnosis.cells[task, arm].steps})

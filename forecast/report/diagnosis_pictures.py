@@ -9,6 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from forecast.report.diagnosis import Cell, Diagnosis, Task
+from forecast.report.phrases import two_decimals
 from forecast.report.pictures import (
     BAR,
     DPI,
@@ -37,6 +38,9 @@ COLOURS = "viridis"
 
 ROW, COLUMN, AROUND = 0.42, 0.85, 1.1
 """Least inches of a row and a column of the map; the title with the names of the mechanisms."""
+
+LOWEST = -0.15
+"""Lower end of the vertical axis of a curve, unless a share is lower."""
 
 ASIDE = 1.015
 """Factor across between the points of two mechanisms, so that equal ones are both visible."""
@@ -102,7 +106,7 @@ def _shade(cell: Cell | None) -> float:
 def _cell_text(cell: Cell | None) -> str:
     if cell is None:
         return ""
-    return f"{100 * cell.mean:+.1f} %" if cell.task.is_control else f"{cell.mean:.2f}"
+    return f"{100 * cell.mean:+.1f} %" if cell.task.is_control else two_decimals(cell.mean)
 
 
 def _curve(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> bytes:
@@ -121,7 +125,8 @@ def _curve(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> bytes:
             panel.plot(across, up, label=arm, markersize=MARKER, linewidth=1.4, **styles[arm])
     panel.axhline(1, color="0.7", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
     panel.axhline(0, color="0.7", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
-    panel.set_ylim(-0.15, 1.1)
+    least = min(float(cell.scores.min()) for task in tasks for cell in diagnosis.of(task))
+    panel.set_ylim(min(LOWEST, least - 0.05), 1.1)
     mark_look_backs(panel, sorted({getattr(task, size) for task in tasks}))
     name_axes(panel, ACROSS[size], SHARE)
     return png(panel, lines=[("best possible", 1.0), ("last value or ridge", 0.0)])

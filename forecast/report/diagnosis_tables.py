@@ -60,6 +60,17 @@ def _text(rate: float | None) -> str:
     return NONE if rate is None else f"{rate:g}"
 
 
+def diagnosis_commands(diagnosis: Diagnosis) -> Table:
+    """Return the table of the commands of the runs at the chosen learning rates."""
+    rows = [
+        [diagnosis.name(task), cell.arm, str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
+        for task in diagnosis.tasks
+        for cell in diagnosis.of(task)
+        for run in cell.runs
+    ]
+    return Table("Commands", ("task", "mechanism", "seed", "folder", "command"), rows, words=5)
+
+
 def diagnosis_rows(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """Return one row for each task and mechanism, as numbers."""
     return [

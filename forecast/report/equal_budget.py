@@ -10,7 +10,7 @@ from forecast.common.tables import Table
 from forecast.common.text import NONE, duration
 from forecast.report.costs import TRAINING, timed_together
 from forecast.report.phrases import signed, with_deviation
-from forecast.report.sections import Section, Setting
+from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
 
 HEADINGS = ("look-back", "budget", "mechanism", "validation MSE", "against `full`, %")
@@ -78,9 +78,8 @@ def _rows(section: Section, look_back: int) -> Iterator[list[str]]:
     settings = [one for one in settings if all(run.result.get("validations") for run in one.runs)]
     if len(settings) < 2:
         return
-    reference = section.at(section.reference, look_back)
-    yield from _cells(look_back, _over_steps(settings), reference, lambda limit: f"{limit:,.0f} steps")
-    yield from _cells(look_back, _over_seconds(settings), reference, duration)
+    yield from _cells(section, _over_steps(settings), lambda limit: f"{limit:,.0f} steps")
+    yield from _cells(section, _over_seconds(settings), duration)
 
 
 def _over_steps(settings: Sequence[Setting]) -> list[Curves]:
@@ -107,15 +106,18 @@ def _curve(run: FinishedRun, key: str, factor: float = 1.0) -> Curve:
     return [(factor * each[key], each["mse"]) for each in run.result["validations"]]
 
 
-def _cells(
-    look_back: int, curves: Sequence[Curves], reference: Setting | None, name: Callable[[float], str]
-) -> Iterator[list[str]]:
-    """Yield a row per budget and setting: the mean error with its deviation, and its difference from the reference."""
+def _cells(section: Section, curves: Sequence[Curves], name: Callable[[float], str]) -> Iterator[list[str]]:
+    """Yield a row per budget and setting: the mean error with its deviation, and its difference from `full`.
+
+    A setting is compared with the setting of `full` that is most like it, as everywhere in the report.
+    """
     spent = [end for each in curves for end in each.ends] or [0.0]
     least, most = min(spent), max(spent)
     for limit in [least, most] if least < NEARLY * most else [most]:
-        base = next((each.within(limit).mean() for each in curves if each.setting is reference), None)
+        means = {each.setting.key: float(each.within(limit).mean()) for each in curves}
         for setting, own in ((each.setting, each.within(limit)) for each in curves):
             error = with_deviation(float(own.mean()), float(own.std(ddof=1)) if len(own) > 1 else np.nan)
-            more = NONE if base is None or setting is reference else signed(100 * float(own.mean() / base - 1))
-            yield [f"{look_back:,}", name(limit), setting.arm, error, more]
+            nearest = None if setting.mechanism == REFERENCE else section.nearest(REFERENCE, setting)
+            base = None if nearest is None else means.get(nearest.key)
+            more = NONE if base is None else signed(100 * (means[setting.key] / base - 1))
+            yield [f"{setting.look_back:,}", name(limit), setting.arm, error, more]

@@ -153,15 +153,17 @@ def _with_code(words: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", escaped))
 
 
-PAGE, TEXT, TABLE, PICTURES = "report.html", "report.md", "report.csv", "report-*.png"
+PAGE, TEXT, TABLE = "report.html", "report.md", "report.csv"
+
+_LINKED = re.compile(r"\]\((report-[\w-]+\.png)\)")
 
 
 def write_report(folder: Path, title: str, found: Found) -> Content:
     """Write page, text, table and pictures into `folder`, replacing older ones; return their content."""
     content = make_content(title, found)
     pictures = [picture for chapter in content.chapters for picture in chapter.pictures]
-    for stale in set(folder.glob(PICTURES)) - {folder / picture.file for picture in pictures}:
-        stale.unlink()
+    for stale in _linked(folder / TEXT) - {picture.file for picture in pictures}:
+        (folder / stale).unlink(missing_ok=True)
     files = {
         **{picture.file: picture.png for picture in pictures},
         TABLE: to_csv(rows(content)),
@@ -172,3 +174,8 @@ def write_report(folder: Path, title: str, found: Found) -> Content:
         with replacing(folder / name) as file:
             file.write(data)
     return content
+
+
+def _linked(report: Path) -> set[str]:
+    """Return the picture files of an earlier report, none if there is no such report."""
+    return set(_LINKED.findall(report.read_text(encoding="utf-8"))) if report.is_file() else set()

@@ -76,10 +76,13 @@ def at_each_look_back(comparisons: Comparisons) -> Iterator[str]:
     for look_back in look_backs:
         if len(look_backs) > 1:
             yield from _saved(comparisons, look_back)
-        if pairs := told_controls(comparisons, look_back):
+        by_reference: dict[str, list[Comparison]] = {}
+        for pair in told_controls(comparisons, look_back):
+            by_reference.setdefault(pair.against.arm, []).append(pair)
+        for arm, pairs in by_reference.items():
             found = [f"`{pair.setting.arm}` {_difference(pair)}" for pair in pairs]
             name = "the control" if len(pairs) == 1 else "the controls"
-            yield f"At look-back {look_back:,}, {name} against `{pairs[0].against.arm}`: {listed(found)}."
+            yield f"At look-back {look_back:,}, {name} against `{arm}`: {listed(found)}."
 
 
 def _saved(comparisons: Comparisons, look_back: int) -> Iterator[str]:

@@ -33,6 +33,11 @@ def signed(value: float) -> str:
     return f"{value:+.{places}f}".replace("-", MINUS) if places else "+0.0"
 
 
+def two_decimals(value: float) -> str:
+    """Format with two decimals, without a sign for zero."""
+    return f"{value:z.2f}".replace("-", MINUS)
+
+
 def interval_cell(comparison: Comparison) -> str:
     """Return the interval of a difference in per cent, with signs; a dash without one."""
     low, high = comparison.range_per_cent

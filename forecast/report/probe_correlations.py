@@ -1,4 +1,8 @@
-"""Whether the probe explains the loss of skill: rank correlations over the mechanisms on each diagnostic series."""
+"""Whether the probe explains the loss of skill: rank correlations over the mechanisms on each diagnostic series.
+
+The control is left out: it has the largest entropy by its definition and nearly always the largest loss, so that it
+would make most correlations positive.
+"""
 
 import math
 from collections.abc import Iterator
@@ -62,7 +66,8 @@ def correlations(diagnosis: Diagnosis) -> Iterator[Correlation]:
 
 def _rank(diagnosis: Diagnosis, task: Task, measure: str, place: str) -> float | None:
     """Return the rank correlation on a task; None with too few mechanisms, or where a side hardly varies."""
-    pairs = [(value, -cell.mean) for cell in diagnosis.of(task) if (value := _mean(cell, measure, place)) is not None]
+    cells = [cell for cell in diagnosis.of(task) if not cell.is_of_control]
+    pairs = [(value, -cell.mean) for cell in cells if (value := _mean(cell, measure, place)) is not None]
     if len(pairs) < FEWEST:
         return None
     values, losses = np.array(pairs).T
@@ -97,7 +102,8 @@ def correlation_table(diagnosis: Diagnosis) -> Table | None:
         for each in strongest
     ]
     notes = (
-        "Spearman's rank correlation over the mechanisms of one series, means over the seeds. Positive: mechanisms "
+        "Spearman's rank correlation over the mechanisms of one series without the control, means over the seeds. "
+        "Positive: mechanisms "
         "with a larger number lose more skill. Series on which the shares of skill differ by less than "
         f"{LEAST_LOSS:g} are left out.",
         "Numbers of the probe at the last validation, mean over heads and layers of that place. With so few mechanisms "

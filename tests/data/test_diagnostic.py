@@ -269,3 +269,10 @@ def test_the_model_reads_whole_windows_only() -> None:
     batch = data.parts["train"].batch(data.parts["train"].starts[:1] * 0)
     first = data.scaler.inverse(batch.past[0].double().numpy(), ["value"])
     np.testing.assert_allclose(first[:, 0], values[0, :64], atol=1e-5)
+
+
+def test_noise_that_hides_the_rule_is_refused_but_not_of_a_control() -> None:
+    with pytest.raises(InputError, match=r"data.noise=1.5: must be at most 1"):
+        series("recall", noise=1.5).check()
+    series("recall", noise=1.0).check()
+    series("level", noise=1.5).check()

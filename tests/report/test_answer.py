@@ -471,3 +471,18 @@ def test_the_ridge_is_labelled_with_its_own_look_back(tmp_path: Path) -> None:
     )
     sentences = everything(tmp_path)
     assert any("the best baseline, linear (ridge), look-back 2,048, has 0.3750." in sentence for sentence in sentences)
+
+
+def test_a_control_is_compared_with_the_full_of_its_own_size(tmp_path: Path) -> None:
+    for number, (name, size, look_back) in enumerate(product(("full", "mean"), (64, 128), (96, 720))):
+        series = errors(
+            {("full", 64): 0.4, ("full", 128): 0.2, ("mean", 64): 0.44, ("mean", 128): 0.3}[name, size], number
+        )
+        result = result_of(name, look_back, mse=float(series.mean()), config={"model.d_model": size})
+        write_run(tmp_path / str(number), result, series)
+    text = "\n".join(everything(tmp_path))
+    for size, per_cent in ((64, r"(9|1[01])"), (128, r"(4[6-9]|5[0-4])")):
+        told = (
+            rf"the control against `full, model.d_model={size}`: `mean, model.d_model={size}` \+{per_cent}\.\d % error"
+        )
+        assert len(re.findall(told, text)) == 2, text  # at each look-back

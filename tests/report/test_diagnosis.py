@@ -12,8 +12,10 @@ from forecast.common.timing import Load
 from forecast.report.content import make_content
 from forecast.report.diagnosis import diagnose
 from forecast.report.diagnosis_answer import sentences
+from forecast.report.diagnosis_doubts import doubts
 from forecast.report.diagnosis_tables import diagnosis_table
 from forecast.report.html import page, rows, text
+from forecast.report.phrases import MINUS
 from forecast.report.probe_correlations import correlation_table, correlations
 from forecast.runs.read import read_runs
 from tests.report import made
@@ -220,7 +222,9 @@ def test_the_same_seed_on_two_devices_makes_two_arms(tmp_path: Path) -> None:
 def test_a_task_that_nobody_solves_recommends_nothing(tmp_path: Path) -> None:
     results = [result_of("lag", name, share) for name, share in (("full", 0.02), ("mean", -0.01))]
     (sentence,) = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
-    assert sentence == ("`lag`, 4 lags: no mechanism finds it (`full` 0.02 and `mean` -0.01 of the achievable skill).")
+    assert sentence == (
+        f"`lag`, 4 lags: no mechanism finds it (`full` 0.02 and `mean` {MINUS}0.01 of the achievable skill)."
+    )
 
 
 def test_the_report_has_the_chapter_its_pictures_and_a_row_per_cell(tmp_path: Path) -> None:
@@ -253,9 +257,12 @@ def test_the_report_has_the_chapter_its_pictures_and_a_row_per_cell(tmp_path: Pa
 
 
 def test_the_probe_is_compared_with_the_loss_of_skill(tmp_path: Path) -> None:
-    """The distance orders the mechanisms as their loss does, the entropy the other way round; a NaN is left out."""
+    """The distance orders the mechanisms as their loss does, the entropy the other way round; a NaN is left out.
+
+    The control, whose loss and numbers are the largest by its definition, is left out too.
+    """
     results = []
-    for number, (name, share) in enumerate([("full", 1.0), ("linear", 0.9), ("taylor", 0.8), ("mean", 0.0)]):
+    for number, (name, share) in enumerate([("full", 1.0), ("probsparse", 0.9), ("linear", 0.8), ("taylor", 0.7)]):
         for types in (4, 8, 15):  # with 15, nobody finds anything
             for seed in (1, 2):
                 found = share if types < 15 else 0.04 * share
@@ -264,6 +271,10 @@ def test_the_probe_is_compared_with_the_loss_of_skill(tmp_path: Path) -> None:
                 layer = {"keys": 9, "distance": [rank, rank + 2, None], "entropy": [1 - rank / 10], "found": None}
                 result["probe"] = {"layers": {"encoder.0.self": layer, "decoder.0.self": {**layer, "keys": 1}}}
                 results.append(result)
+                control = result_of("recall", "mean", -0.01 * seed, seed=seed, types=types)
+                layer = {"keys": 9, "distance": [9.0], "entropy": [1.0], "found": None}
+                control["probe"] = {"layers": {"encoder.0.self": layer}}
+                results.append(control)
     diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
     ranks = {(each.measure, each.place): [round(rank, 6) for rank in each.ranks] for each in correlations(diagnosis)}
     assert ranks == {("distance", "self"): [1.0, 1.0], ("entropy", "self"): [-1.0, -1.0]}
@@ -316,3 +327,95 @@ def test_the_map_darkens_with_less_skill(tmp_path: Path) -> None:
         return np.asarray(Image.open(io.BytesIO(png)).convert("L"), dtype=float)
 
     assert picture(0.95, "high").mean() > picture(0.05, "low").mean() + 10
+
+
+def test_one_mechanism_has_one_name_on_all_series(tmp_path: Path) -> None:
+    """On each series alone the factor distinguishes nothing; along a curve it does."""
+    results = [result_of("recall", "probsparse", 0.5, types=types) for types in (4, 8)]
+    for result, factor in zip(results, (1, 5), strict=True):
+        result["config"]["attention"] = result["config"]["cross_attention"] = {"name": "probsparse", "factor": factor}
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    assert sorted(diagnosis.arms) == ["probsparse, factor=1", "probsparse, factor=5"]
+
+
+def test_options_that_no_name_tells_are_listed(tmp_path: Path) -> None:
+    results = [result_of("recall", name, 0.9, types=types, seed=seed) for name in ("full", "linear") for types in (4, 8)
+               for seed in (1, 2)]  # fmt: skip
+    for result in results:
+        model = {**result["config"]["model"], "d_model": 64 if result["config"]["attention"]["name"] == "full" else 32}
+        size = 16 * result["diagnostic"]["types"]
+        result["config"] |= {"model": model, "training": {**result["config"]["training"], "batch_size": size}}
+    few, many, curve = doubts(diagnose(read_runs([write(tmp_path, results)]).runs))
+    assert few == (
+        "`recall`, 4 types: these options differ between the mechanisms: `model.d_model` (64 with `full`; 32 with "
+        "`linear`)."
+    )
+    assert many.startswith("`recall`, 8 types: these options differ")
+    assert curve == (
+        "`recall` against types: these options differ along the curve: `training.batch_size` (64 at 4; 128 at 8)."
+    )
+
+
+def test_equal_runs_of_two_seeds_leave_no_doubt_and_one_seed_does(tmp_path: Path) -> None:
+    results = [result_of("recall", name, 0.9, seed=seed) for name in ("full", "mean") for seed in (1, 2)]
+    assert doubts(diagnose(read_runs([write(tmp_path / "two", results)]).runs)) == []
+    single = [result for result in results if result["seed"] == 1]
+    assert doubts(diagnose(read_runs([write(tmp_path / "one", single)]).runs)) == [
+        "2 of 2 cells of the map have one seed: another seed may differ."
+    ]
+
+
+def test_a_mechanism_that_was_still_learning_is_named(tmp_path: Path) -> None:
+    results = [result_of("recall", "full", 0.1, seed=seed) for seed in (1, 2)]
+    results[1]["model"]["best_step"] = results[1]["model"]["steps"]
+    assert doubts(diagnose(read_runs([write(tmp_path, results)]).runs)) == [
+        "`recall`, 4 types: more steps may help `full`, whose validation error was lowest at the last validation."
+    ]
+
+
+def test_a_learning_rate_that_lost_a_seed_is_named(tmp_path: Path) -> None:
+    results = [
+        result_of("recall", name, 0.9, rate=rate, seed=seed)
+        for name in ("full", "linear")
+        for rate in (0.003, 0.01)
+        for seed in (1, 2)
+    ]
+    del results[-1]
+    assert doubts(diagnose(read_runs([write(tmp_path, results)]).runs)) == [
+        "`recall`, 4 types: the learning rates to choose from were unequal: `full` 0.003 and 0.01; `linear` 0.003 "
+        "(without 0.01, of fewer seeds)."
+    ]
+
+
+def test_the_control_is_never_taken(tmp_path: Path) -> None:
+    near = [result_of("lag", name, share) for name, share in (("taylor", 0.06), ("linear", 0.05), ("mean", 0.03))]
+    (sentence,) = sentences(diagnose(read_runs([write(tmp_path / "near", near)]).runs))
+    assert sentence.endswith("; no mechanism is clearly better than the control `mean`.")
+    far = [
+        result_of("lag", name, share, speed=speed) for name, share, speed in (("full", 0.5, 50), ("mean", 0.44, 500))
+    ]
+    (sentence,) = sentences(diagnose(read_runs([write(tmp_path / "far", far)]).runs))
+    assert "; take `full`" in sentence
+
+
+def test_a_share_just_below_zero_has_no_sign(tmp_path: Path) -> None:
+    results = [result_of("lag", name, share) for name, share in (("full", 0.9), ("mean", -0.003))]
+    (sentence,) = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
+    assert "`full` 0.90 and `mean` 0.00;" in sentence
+
+
+def test_a_curve_says_where_an_interval_includes_half(tmp_path: Path) -> None:
+    shares = {(4, 1): 0.99, (4, 2): 0.99, (15, 1): 0.99, (15, 2): 0.1}
+    results = [result_of("recall", "full", share, types=types, seed=seed) for (types, seed), share in shares.items()]
+    *_, curve = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
+    assert curve.endswith("stays at 0.5 or above with `full`; it has an interval that includes 0.5 at 15 with `full`.")
+
+
+def test_a_share_far_below_zero_is_within_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from forecast.report import diagnosis_pictures
+
+    lowest = []
+    monkeypatch.setattr(diagnosis_pictures, "png", lambda panel, **_: lowest.append(panel.get_ylim()[0]) or b"")
+    results = [result_of("recall", "full", share, types=types) for share, types in ((0.9, 4), (-0.4, 8))]
+    list(diagnosis_pictures.draw_diagnosis(diagnose(read_runs([write(tmp_path, results)]).runs)))
+    assert lowest == [pytest.approx(-0.45)]

@@ -146,3 +146,16 @@ def test_minutes_that_differ_by_noise_are_one_budget(tmp_path: Path) -> None:
 def test_runs_without_a_curve_are_left_out(tmp_path: Path, lacking: list[Any] | None) -> None:
     curves = {("full", 96, 1): curve((100, 60, 0.5)), ("mean", 96, 1): lacking}
     assert table_of(write(tmp_path, curves)) is None
+
+
+def test_an_arm_is_compared_with_the_full_of_its_own_size(tmp_path: Path) -> None:
+    errors = {("full", 64): 0.4, ("full", 128): 0.2, ("mean", 64): 0.44, ("mean", 128): 0.3}
+    for (name, size), mse in errors.items():
+        result = made.result_of(name, 96, config={"model.d_model": size})
+        made.write_run(tmp_path / f"{name}-{size}", {**result, "validations": curve((100, 60, mse))})
+    table = table_of(tmp_path)
+    assert table is not None
+    found = {row[2]: row[4] for row in table.cells if row[1].endswith("steps")}
+    assert found["mean, model.d_model=64"] == "+10.0"
+    assert found["mean, model.d_model=128"] == "+50.0"
+    assert found["full, model.d_model=64"] == found["full, model.d_model=128"] == "-"

@@ -216,3 +216,19 @@ def test_names_from_folders_and_files_are_escaped(monkeypatch: pytest.MonkeyPatc
     document = page(make_content(mark, read_runs([tmp_path])))
     assert document.count("<script>") == 1
     assert "<img src=x" not in document
+
+
+def test_a_new_report_removes_only_the_pictures_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "draw_pictures", no_pictures)
+    runs, folder = tmp_path / "runs", tmp_path / "report"
+    for name in ("full", "mean"):
+        write_run(runs / name, result_of(name, 96))
+    folder.mkdir()
+    for file in ("report-2025.png", "report-old.png"):
+        (folder / file).write_bytes(b"a picture")
+    (folder / "report.md").write_text("![of the last report](report-old.png)\n")
+    written = module.write_report(folder, "a report", read_runs([runs]))
+    own = {picture.file for chapter in written.chapters for picture in chapter.pictures}
+    assert {path.name for path in folder.glob("*.png")} == own | {"report-2025.png"}

@@ -102,3 +102,11 @@ def test_the_nearest_setting_shares_the_most_options(tmp_path: Path) -> None:
         assert nearest is not None
         assert nearest.arm.partition(", ")[2] == setting.arm.partition(", ")[2]
         assert section.nearest("mean", setting) is None
+
+
+def test_seeds_that_name_the_same_data_in_other_words_are_one_setting(tmp_path: Path) -> None:
+    for seed, targets in ((1, None), (2, ["OT"])):
+        result = result_of("full", 96, seed, config={"data.targets": targets, "data.path": f"copy-{seed}.csv"})
+        write_run(tmp_path / str(seed), result)
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    assert [(setting.key, setting.seeds) for setting in section.settings] == [(("full", 96), [1, 2])]

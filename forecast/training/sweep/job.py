@@ -52,7 +52,10 @@ def job_folder(named: Path, settings: Settings, token: str = "") -> Path:
             return folder
     if exists:
         text = "; ".join(differing[:3])
-        raise InputError(f"{named}: holds another run: {text}: choose another sweep.name, or remove the folder")
+        raise InputError(
+            f"{named}: holds another run: {text}: choose another sweep.name, or remove the folder, or write the new "
+            "value as 'key=choice(value)' to have it in the names of the folders"
+        )
     return named
 
 
@@ -110,7 +113,8 @@ class Sweep:
     """Facts of a sweep that a job needs, as plain values: a launcher may send them to another process.
 
     `folder` holds a folder for each job. `objective` is the dotted path in `result.json` of a job's return value.
-    `constants` are the overrides that all jobs share. `script` is the program, for the command in a job's result.
+    `constants` are the overrides that all jobs share, except those that replace a list of the experiment. `script` is
+    the program, for the command in a job's result.
     `token` identifies this command and separates its failures from earlier ones. With `isolate` each job runs in a
     separate process. No job starts after `until`, in seconds of `time.time`; None means no limit.
 

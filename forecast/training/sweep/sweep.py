@@ -129,10 +129,15 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
     last = {override.get_key_element(): override for override in parse(words)}.values()  # the last one wins in Hydra
+    listed = config.hydra.sweeper.get("params") or {}  # an experiment's own lists; one value in place of one is a name
     sweep = Sweep(
         folder=folder,
         objective=settings.objective,
-        constants=frozenset(canonical(override) for override in last if not override.is_sweep_override()),
+        constants=frozenset(
+            canonical(override)
+            for override in last
+            if not override.is_sweep_override() and override.get_key_element() not in listed
+        ),
         script=sys.argv[0],
         token=secrets.token_hex(8),
         isolate=settings.isolate,

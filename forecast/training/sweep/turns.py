@@ -1,5 +1,6 @@
 """Time the settings of a sweep in turn after its jobs: on the same machine, within seconds of one another."""
 
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -139,7 +140,10 @@ def _time_in_process(
     if ended.reply is not None:
         reply: dict[str, Any] = ended.reply
         return reply
-    return ended.printed.splitlines()[-1] if ended.printed else f"its process ended with exit code {ended.code}"
+    if ended.code < 0:
+        return f"its process was ended by {signal.Signals(-ended.code).name}"
+    lines = [line for line in ended.printed.splitlines() if line != ROUND_DONE]
+    return lines[-1] if lines else f"its process ended with exit code {ended.code}"
 
 
 def _wait(child: Child) -> Ended:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -74,3 +75,13 @@ def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[
     text = (folder / "report.md").read_text()
     assert "## Diagnostic series" in text
     assert "`events`, 2 events ahead, with 3 and 8 types: the share of the achievable skill first falls below" in text
+
+
+def test_one_value_in_place_of_the_experiments_list_is_in_the_names(
+    tmp_path: Path, fake: Callable[[Callable[..., Any]], list[str]]
+) -> None:
+    """So that a further command does not meet the folders of an earlier one."""
+    called = fake(lambda _: 1.0)
+    for kind in ("selective", "level"):
+        ended(tmp_path, f"data.kind={kind}", "optimizer.lr=0.001", "attention=full")
+    assert called == [f"attention-full_kind-{kind}_lr-0.001_seed-1" for kind in ("selective", "level")]

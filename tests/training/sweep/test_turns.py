@@ -125,6 +125,9 @@ def test_the_timing_uses_the_threads_of_the_jobs(sweep: Path, timer: Timer) -> N
     assert len(read_turns(sweep)) == 2
 
 
+ONE_ROUND = f"print({turns.ROUND_DONE!r}, file=sys.stderr, flush=True); "
+
+
 def test_a_long_timing_prints_its_progress(
     sweep: Path, timer: Timer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,7 +142,12 @@ def test_a_long_timing_prints_its_progress(
 
 @pytest.mark.parametrize(
     ("program", "said"),
-    [("sys.exit('no room here')", "no room here"), ("import os; os._exit(7)", "its process ended with exit code 7")],
+    [
+        ("sys.exit('no room here')", "no room here"),
+        ("import os; os._exit(7)", "its process ended with exit code 7"),
+        (f"{ONE_ROUND}import os; os._exit(7)", "its process ended with exit code 7"),
+        (f"{ONE_ROUND}import os; os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
+    ],
 )
 def test_a_failed_timing_prints_one_line_and_writes_no_file(
     sweep: Path, timer: Timer, capsys: pytest.CaptureFixture[str], program: str, said: str
