@@ -26,9 +26,9 @@ from forecast.common.timing import interleave, seconds_of
 from forecast.data.series import Series
 from forecast.export.formats import WRITERS, Captured, capture, words_of
 from forecast.export.formats import facts_of as exported_facts_of
-from forecast.export.parity import series_of, windows_of
+from forecast.export.parity import difference_of, series_of, windows_of
 from forecast.model.compiling import compiled
-from forecast.model.original_units import Context, OriginalUnits
+from forecast.model.original_units import Context, OriginalUnits, stack
 from forecast.predict.exported import WRITING, open_bytes, require
 from forecast.predict.facts import encoded
 from forecast.predict.forecaster import Forecaster, Model
@@ -87,11 +87,15 @@ def run(options: Namespace, arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Form:
-    """A form of the model: its `run` function, preparation time and first forecast, or the reason in `skipped`."""
+    """A form of the model: its `run` function, preparation time and first forecast, or the reason in `skipped`.
+
+    `reference` is the eager forecast of its window if that is not one of the measured windows.
+    """
 
     run: Callable[[], Tensor] | None = None
     ready_seconds: float | None = None
     forecast: Tensor | None = None
+    reference: Tensor | None = None
     skipped: str = ""
 
 
@@ -115,6 +119,13 @@ class Subject:
         """The model as trained."""
         assert isinstance(self.forecaster.model, OriginalUnits)
         return self.forecaster.model
+
+    def at_the_end(self) -> Tensor:
+        """Return the eager forecast of the steps after the table."""
+        window, _ = self.forecaster.context(self.series)
+        with torch.inference_mode():
+            forecast: Tensor = self.model(*stack([window]).to(self.device))
+        return forecast
 
     def exported(self, path: Path) -> tuple[Captured, bytes]:
         """Return the captured model and the content of its export to `path`."""
@@ -141,7 +152,8 @@ def make_ready(name: str, subject: Subject, windows: Context) -> Form:
         forecast = run()
         if subject.device.type == "cuda":
             torch.cuda.synchronize(subject.device)
-        return Form(run, perf_counter() - started, forecast)
+        ready = perf_counter() - started
+        return Form(run, ready, forecast, subject.at_the_end() if name == "predict" else None)
     except InputError as refused:
         return Form(skipped=str(refused))
     except RuntimeError as error:  # from the compiler, for example if it is missing
@@ -192,7 +204,8 @@ def rows_of(
             p50, p95 = map(float, np.percentile(seconds, [50, 95]))
             values = (len(seconds), 1e3 * p50, 1e3 * p95, 1e3 * min(seconds), batch / p50)
             times = dict(zip(TIMES, values, strict=True))
-        difference = None if form.forecast is None else float(((form.forecast - reference).abs() / scale).max())
+        expected = reference if form.reference is None else form.reference
+        difference = None if form.forecast is None else float(difference_of(form.forecast, expected, scale))
         ends = {"ready_seconds": form.ready_seconds, "difference": difference, "skipped": form.skipped, **facts}
         rows.append({"form": name, "batch": batch, **times, **ends})
     return rows

@@ -74,6 +74,12 @@ class Clock:
             return index
         return self._converted(index)
 
+    def localized(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
+        """Return times in UTC without a zone as times of this clock; days stay without a zone."""
+        if self.zone in (None, UNKNOWN) or _is_daily(self.frequency):
+            return index
+        return index.tz_localize("UTC").tz_convert(self.zone)
+
     def comparable(self, index: pd.DatetimeIndex) -> pd.DatetimeIndex:
         """Convert times to this clock so that those of two tables can be compared; days lose their time zone."""
         times = self.to_training_clock(index)

@@ -92,9 +92,13 @@ class TimeFormat:
         plain = TimeFormat(day_first=self.day_first)
         if self.columns is not None:
             return self if set(self.columns) <= set(table.columns) else plain
-        if self.date_format is None or time_column is None or holds_times(table[time_column], self.date_format):
+        if self.date_format is None:
             return self
-        return plain
+        if time_column is None:
+            return self if any(holds_times(table[name], self.date_format) for name in table.columns) else plain
+        column = table[time_column]
+        is_number = pd.api.types.is_numeric_dtype(column.dtype)  # such as 20160701, which only the format can read
+        return self if is_number or holds_times(column, self.date_format) else plain
 
     def acting_on(self, dates: pd.Series) -> "TimeFormat":
         """Return the format without `date_format` unless the column holds text or numbers."""

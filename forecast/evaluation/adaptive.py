@@ -66,7 +66,15 @@ def adapted_shift(
         if observed is not None:
             change = torch.where(observed[place, ..., None], change, 0.0)
         miscoverage = (miscoverage + change).clamp(0, 1)
-    return _shift(miscoverage, nominal)
+    return _shift(_nested(miscoverage, percents), nominal)
+
+
+def _nested(miscoverage: Tensor, percents: Sequence[float]) -> Tensor:
+    """Return miscoverages (h, C, I) of which that of a wider interval is at most that of each narrower one."""
+    narrow_first = torch.tensor(sorted(range(len(percents)), key=lambda place: percents[place]))
+    nested = miscoverage.clone()
+    nested[..., narrow_first] = miscoverage[..., narrow_first].cummin(-1).values
+    return nested
 
 
 def _shift(miscoverage: Tensor, nominal: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from forecast.data.calendar import future_index
 from forecast.data.series import Series
 from forecast.data.settings import FILE, DataSettings
 from forecast.data.sources import lies_within, load_source
+from forecast.evaluation.intervals import middle
 from forecast.model.original_units import Context, stack
 from forecast.predict.forecaster import Forecaster, Model
 from forecast.runs.resume import read_config
@@ -36,9 +37,18 @@ def largest_difference(model: Model, exported: Model, windows: Context, scale: T
     differences = []
     for rows in slices(len(windows.past), batch):
         chunk = windows.rows(rows)
-        difference = (exported(*chunk) - model(*chunk)).abs()
-        differences.append((difference / (scale if difference.dim() == 3 else scale[:, None])).max())
+        differences.append(difference_of(exported(*chunk), model(*chunk), scale))
     return float(torch.stack(differences).max())
+
+
+def difference_of(forecast: Tensor, reference: Tensor, scale: Tensor) -> Tensor:
+    """Return the largest |forecast - reference| / `scale`, of all quantiles if both have them, else of their medians.
+
+    A forecast is (B, h, C_out) or, as quantiles, (B, h, C_out, K).
+    """
+    if forecast.dim() != reference.dim():
+        forecast, reference = middle(forecast), middle(reference)
+    return ((forecast - reference).abs() / (scale if reference.dim() == 3 else scale[:, None])).max()
 
 
 def slices(count: int, batch: int | None) -> Iterator[slice]:
@@ -87,7 +97,7 @@ def random_series(forecaster: Forecaster) -> Series:
     shape = (rows, len(forecaster.channels))
     values = forecaster.scaler.mean + forecaster.scaler.scale * generator.standard_normal(shape)
     observed = generator.random(shape) > 0.1 if forecaster.policies.masks_past else None
-    frame = pd.DataFrame(values, dates, forecaster.channels)
+    frame = pd.DataFrame(values, forecaster.clock.localized(dates), forecaster.channels)
     encoder = forecaster.encoder
     numbers = encoder.mean + np.asarray(encoder.scale) * generator.standard_normal((rows, len(encoder.numbers)))
     frame[encoder.numbers] = numbers

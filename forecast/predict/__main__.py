@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import check_place, replacing
+from forecast.common.files import check_place, replacing, sha256
 
 if TYPE_CHECKING:
     from forecast.data.series import Series
@@ -164,7 +164,8 @@ def predict(
     forecaster.check_question(question)
     if attention is not None:
         _announce(forecaster, attention)
-    series = _read(forecaster, source, known, chosen=list(runs) == ["latest"])
+    hashes = {path: sha256(path) for path in (source, *known) if path.is_file()}  # before reading: a file may grow
+    series = _read(forecaster, source, known, chosen=model is None and list(runs) == ["latest"])
     for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
         for note in notes:
             print(f"{name}: {note}")
@@ -172,7 +173,7 @@ def predict(
         forecast = forecaster.answer(series, question)
     except MissingKnown as error:
         raise InputError(_with_template(error, output, [source, *known])) from None
-    outcome = Outcome(forecaster, series, source, known, question, forecast, forecaster.warnings(series))
+    outcome = Outcome(forecaster, series, source, known, question, forecast, forecaster.warnings(series), hashes)
     outcome.write(output, asked.layout)
     _report(outcome, output, picture, f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else "")
 

@@ -11,7 +11,10 @@ from forecast.common.errors import InputError
 from forecast.data.repair import Policies
 from forecast.data.series import Series, series_from_frame
 from forecast.data.table import tidy_names
-from forecast.data.timestamps import PLAIN, TimeFormat
+from forecast.data.timestamps import PLAIN, TimeFormat, holds_times
+
+IN_GAP = ("begins in a gap", "ends in a gap")
+"""Beginnings of the notes on a look-back with a gap at an end."""
 
 
 class MissingColumns(InputError):
@@ -61,7 +64,7 @@ class Expected:
                 f"{source} has no column {missing[0]!r}, which the model was trained on, only "
                 f"{', '.join(present[:12])}: use the columns of training"
             )
-        series = self._at_frequency(frame, source, self.time_column if self.time_column in present else None)
+        series = self._at_frequency(frame, source, self._time_column_of(frame, source))
         rows, least = len(series.frame), self.least_rows
         if rows < least:
             raise InputError(
@@ -72,14 +75,27 @@ class Expected:
         gaps = [*self._begins_in_gap(series), *self._ends_in_gap(series)]
         return replace(series, notes=(*notes, *series.notes, *gaps))
 
+    def _time_column_of(self, frame: pd.DataFrame, source: str) -> str | None:
+        """Return the time column of training, None if the table lacks it and at most one other holds its times."""
+        if self.time_column in frame.columns:
+            return self.time_column
+        if self.time_format.columns is None and not isinstance(frame.index, (pd.DatetimeIndex, pd.PeriodIndex)):
+            rivals = [str(name) for name in frame.columns if holds_times(frame[name])]
+            if len(rivals) > 1:
+                raise InputError(
+                    f"{source}: it lacks {self.time_column!r}, the time column of training, and "
+                    f"{', '.join(map(repr, rivals))} all hold dates: rename one of them to {self.time_column!r}"
+                )
+        return None
+
     @property
     def least_rows(self) -> int:
         """Number of rows that a table must have: the look-back, or half of it if the model masks missing steps."""
         return -(-self.context_length // 2) if self.policies.masks_past else self.context_length
 
     def _check_measured(self, series: Series, source: str) -> None:
-        """Raise InputError if a target has no value in the look-back and the model does not see filled values."""
-        if series.observed is None or not self.policies.masks_past:
+        """Raise InputError if a target has no value in the look-back: a filled one would be all that the model sees."""
+        if series.observed is None:
             return
         seen = np.asarray(series.observed[-self.context_length :].any(axis=0))
         if missing := [name for name, has_value in zip(self.targets, seen, strict=False) if not has_value]:
@@ -103,7 +119,7 @@ class Expected:
         name, most = max(gaps.items(), key=lambda pair: pair[1])
         others = f" ({len(gaps) - 1} more begin in a gap)" if len(gaps) > 1 else ""
         steps = f"the first {most} of the {length} steps of the look-back"
-        return [f"begins in a gap: {name!r} has no value in {steps}{others}: they are masked"]
+        return [f"{IN_GAP[0]}: {name!r} has no value in {steps}{others}: they are masked"]
 
     def _ends_in_gap(self, series: Series) -> list[str]:
         """Return a note if a column has no value in the last row."""
@@ -118,7 +134,7 @@ class Expected:
         )
         more = sum(end > 0 for end in ends) - 1
         others = f" ({more} more end in a gap)" if more else ""
-        return [f"ends in a gap: {name!r} has no value in the last {most} rows{others}: {repair}"]
+        return [f"{IN_GAP[1]}: {name!r} has no value in the last {most} rows{others}: {repair}"]
 
     def _at_frequency(self, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
         """Return the series at the frequency of training; rows may fit another frequency as well."""

@@ -107,7 +107,10 @@ class Forecast:
         clash = [name for name in more if name in self.values.columns]
         if clash or self.values.index.name in more:
             name = clash[0] if clash else self.values.index.name
-            raise InputError(f"{name!r} is the name of a column of the data and of an interval: choose --layout long")
+            raise InputError(
+                f"{name!r} is the name of a column of the data and of an interval: choose --layout long, or rename the "
+                "column and train again"
+            )
         return pd.concat([self.values, pd.DataFrame(more, index=self.values.index)], axis=1) if more else self.values
 
     def long(self, naive: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -116,6 +119,10 @@ class Forecast:
         for target in self.values.columns:
             part = pd.DataFrame({"value": self.values[target], **self.columns(target, naive)})
             part.insert(0, "series", str(target))
+            if (name := part.index.name) in part.columns:
+                raise InputError(
+                    f"{name!r} is the name of the time column and of a column of --layout long: choose --layout wide"
+                )
             parts.append(part)
         return pd.concat(parts)
 

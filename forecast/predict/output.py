@@ -1,6 +1,6 @@
 """The files of a forecast: table, sidecar and picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.common.files import replacing, sha256, write_json
+from forecast.common.files import replacing, write_json
 from forecast.common.spreadsheet import write_frame
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
@@ -27,7 +27,8 @@ LAYOUTS = ("wide", "long")
 class Outcome:
     """A forecast, and everything that its files say about it.
 
-    `question` is what was asked, `series` the input read from `source`, `known` further inputs.
+    `question` is what was asked, `series` the input read from `source`, `known` further inputs. `hashes` has the
+    SHA-256 of these files before they were read.
     """
 
     forecaster: "Forecaster | Ensemble"
@@ -37,6 +38,7 @@ class Outcome:
     question: Question
     forecast: Forecast
     warnings: list[str]
+    hashes: Mapping[Path, str]
 
     @property
     def members(self) -> "list[Forecaster]":
@@ -61,8 +63,8 @@ class Outcome:
             "program": _version(),
             "models": [_model(member) for member in self.members],
             "combination": "mean of the models' values and interval ends" if len(self.members) > 1 else None,
-            "input": {"file": self.source.name, "sha256": sha256(self.source), **_span(self.series.frame.index)},
-            "known": [{"file": path.name, "sha256": sha256(path)} for path in self.known],
+            "input": {"file": self.source.name, "sha256": self.hashes[self.source], **_span(self.series.frame.index)},
+            "known": [{"file": path.name, "sha256": self.hashes[path]} for path in self.known],
             "forecast": {**_span(dates), "frequency": first.frequency, "series": first.targets},
             "value": value_name(self.question),
             "levels": list(self.question.levels),
@@ -107,12 +109,13 @@ class Outcome:
     def write(self, output: Path, layout: str) -> None:
         """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""
         table = self.table(layout)
+        sidecar = self.sidecar(table, layout)
         with replacing(output) as file:
             if output.suffix.lower() == ".csv":
                 write_frame(file, table)
             else:
                 table.to_parquet(file)
-        write_json(sidecar_of(output), self.sidecar(table, layout))
+        write_json(sidecar_of(output), sidecar)
 
 
 def sidecar_of(output: Path) -> Path:

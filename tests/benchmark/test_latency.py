@@ -74,6 +74,22 @@ def test_percentiles_are_over_all_passes() -> None:
     assert (row["windows_per_s"], row["difference"], row["machine"]) == (pytest.approx(40), 0.5, "here")
 
 
+def test_quantiles_are_compared_with_quantiles_and_a_point_forecast_with_their_median() -> None:
+    reference, scale = torch.zeros(2, 4, 3, 9), torch.tensor([1.0, 2.0, 4.0])
+    quantiles, points = reference.clone(), torch.zeros(2, 4, 3)
+    quantiles[..., 2, 8] = 4
+    points[..., 1] = 6
+    forms = {"pt2": Form(forecast=quantiles), "predict": Form(forecast=points)}
+    rows = rows_of(forms, {}, 2, reference, scale, {})
+    assert [row["difference"] for row in rows] == [1.0, 3.0]
+
+
+def test_the_forecast_of_a_table_is_compared_with_that_of_its_own_window() -> None:
+    form = Form(forecast=torch.ones(1, 4, 3), reference=torch.ones(1, 4, 3))
+    (row,) = rows_of({"predict": form}, {}, 1, torch.zeros(1, 4, 3), torch.ones(3), {})
+    assert row["difference"] == 0
+
+
 def test_a_batch_larger_than_the_data_is_refused(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,3 +69,19 @@ def test_missing_targets_change_nothing() -> None:
 
 def test_no_past_leaves_the_levels() -> None:
     assert float(shift(noise(), at=HORIZON - 1).abs().max()) == 0
+
+
+@pytest.mark.parametrize("percents", [(90, 95), (95, 90)])
+def test_a_wider_interval_contains_a_narrower_one(percents: tuple[float, float]) -> None:
+    """A miss outside the narrower interval alone moves only that one, in the end beyond the wider one."""
+    scores = calibration().scores[..., 0].double()
+    low, high = (scores.quantile(share, dim=0) for share in (0.9, 0.95))
+    future = ((low + high) / 2).expand(PAST, HORIZON, SERIES)
+    zeros, spread = torch.zeros_like(future), torch.ones(PAST, 1, SERIES, dtype=torch.float64)
+    found = adapted_shift(
+        calibration(), zeros, spread, future, None, torch.arange(PAST), PAST + HORIZON, percents, rate=0.05
+    )
+    miscoverage = 2 * found[..., 0::2] + torch.tensor([1 - percent / 100 for percent in percents], dtype=torch.float64)
+    narrow, wide = miscoverage[..., percents.index(90)], miscoverage[..., percents.index(95)]
+    assert bool((wide <= narrow + 1e-12).all())
+    assert bool((wide == narrow).any())  # without the order, the two would cross

@@ -169,6 +169,15 @@ def test_random_rows_of_long_steps_stay_within_valid_dates(tiny_run: TinyRun, fr
     assert context.past.shape[1] == CONTEXT
 
 
+@pytest.mark.parametrize(("zone", "frequency"), [("UTC", "h"), ("Europe/Berlin", "h"), ("Europe/Berlin", "D")])
+def test_random_rows_are_in_the_zone_of_training(tiny_run: TinyRun, zone: str, frequency: str) -> None:
+    clock = Clock(zone, frequency)
+    forecaster = replace(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=clock)
+    index = pd.DatetimeIndex(random_series(forecaster).frame.index)
+    clock.check(index, "the random rows")
+    assert index.is_unique
+
+
 def test_a_simulated_run_is_compared_on_the_simulation(tmp_path: Path) -> None:
     run, _ = train(quick(tmp_path / "outputs", "training.max_steps=1"))
     series, origin = series_of(run, Forecaster.load(run.path), None)

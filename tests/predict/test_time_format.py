@@ -51,3 +51,25 @@ def test_known_covariates_are_read_in_two_columns_or_one(name: str) -> None:
         )
         assert ahead.frame.index.tolist() == hours.tolist()
         assert ahead.frame["T"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "cells", [TIMES.strftime("%Y%m%d%H").astype(int), TIMES.strftime("%Y%m%d%H"), TIMES.astype(str)]
+)
+def test_numbers_that_are_dates_in_the_format_of_training_are_read(cells: object) -> None:
+    assert check(cells, TimeFormat(date_format="%Y%m%d%H")).tolist() == TIMES.tolist()
+
+
+def test_a_time_column_of_another_name_may_have_another_format() -> None:
+    expected = Expected(["load"], [], "date", "h", STRICT, 20, time_format=FORMAT)
+    for cells in (TIMES.strftime("%d.%m.%y %H:%M"), TIMES.astype(str)):
+        table = pd.DataFrame({"when": cells, "load": np.arange(30.0)})
+        assert expected.check(table, "mine").frame.index.tolist() == TIMES.tolist()
+
+
+def test_two_columns_of_dates_without_that_of_training_are_refused_with_its_name() -> None:
+    expected = Expected(["load"], [], "date", "h", STRICT, 20)
+    table = pd.DataFrame({"valid": TIMES.astype(str), "issued": TIMES.astype(str), "load": np.arange(30.0)})
+    with pytest.raises(InputError, match="'valid', 'issued' all hold dates: rename one of them to 'date'"):
+        expected.check(table, "mine")
+    assert expected.check(table.drop(columns="issued"), "mine").frame.index.tolist() == TIMES.tolist()

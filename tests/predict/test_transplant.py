@@ -286,3 +286,13 @@ def test_predict_notes_when_another_attention_changes_nothing(
     monkeypatch.setattr("forecast.model.informer.Informer.share", share)
     assert forecast(tiny_run, tmp_path / "next.csv", "--attention", "mean") == 0
     assert ("the forecast does not change: it is the linear path alone" in capsys.readouterr().out) == (share == 0)
+
+
+def test_another_version_of_the_library_of_holidays_is_no_other_data(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["data=csv", f"data.path={tiny_run.source}", "data.holidays=DE", "training.max_steps=1"]
+    run, _ = train(quick(tmp_path, *words))
+    holidays = pytest.importorskip("holidays")
+    monkeypatch.setattr(holidays, "__version__", "0.1")
+    assert transplant(["--run", str(run.path), "--attention", "linear"]) == 0

@@ -357,9 +357,43 @@ def test_a_column_with_the_name_of_an_end_is_refused_in_the_wide_table_only(tiny
             for level, (low, high) in answer.ends.items()
         },
     )
-    with pytest.raises(InputError, match=r"^'load_lower_80' is the name of a column .*: choose --layout long$"):
+    with pytest.raises(
+        InputError, match=r"^'load_lower_80' is the name of a column .*: choose --layout long, or rename"
+    ):
         other.wide()
     assert set(other.long()["series"]) == {"load", "load_lower_80"}
+
+
+def test_a_time_column_with_the_name_of_a_column_is_refused_in_the_long_table_only(tiny_run: TinyRun) -> None:
+    from forecast.predict.intervals import Question
+
+    forecaster = forecast.load(tiny_run.path)
+    answer = forecaster.answer(forecaster.read(tiny_run.source), Question())
+    answer.values.index.name = "value"
+    with pytest.raises(InputError, match=r"^'value' is the name of the time column .*: choose --layout wide$"):
+        answer.long()
+    assert answer.wide().index.name == "value"
+
+
+def test_the_hash_is_that_of_the_file_that_was_read(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file may grow while its forecast is computed."""
+    from forecast.common.files import sha256
+    from forecast.predict.forecaster import Forecaster
+
+    source = Path(shutil.copy(tiny_run.source, tmp_path / "growing.csv"))
+    before, original = sha256(source), Forecaster.answer
+
+    def answer(*arguments: Any) -> Any:
+        with source.open("a") as file:
+            file.write("\n")
+        return original(*arguments)
+
+    monkeypatch.setattr(Forecaster, "answer", answer)
+    assert command(tiny_run.path, source, tmp_path / "next.csv") == 0
+    assert sha256(source) != before
+    assert sidecar(tmp_path / "next.csv")["input"]["sha256"] == before
 
 
 # --- warnings
