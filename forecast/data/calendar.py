@@ -106,7 +106,7 @@ def seasonal_period(frequency: str) -> int:
     if step >= 7 * _DAY:
         return max(1, round(365.2425 * _DAY / step))
     season = _DAY if step < _DAY else 7 * _DAY
-    return _steps_in(int(season * 1000), round(step * 1000))
+    return _steps_in(int(season) * 10**9, round(step * 1e9))  # in nanoseconds
 
 
 def season_name(period: int, frequency: str) -> str:

@@ -1,5 +1,6 @@
 """Windows of a series, their batches on the device, and the choice of windows with filled values."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -78,6 +79,20 @@ class _Gathered(NamedTuple):
     first: Tensor
 
 
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+def thinned_places(count: int, every: int) -> Tensor:
+    """Return one place of each `every` neighbours below `count`, rising, the last place included.
+
+    Equal distances would take the same hours of every day if they share a factor with the season. Here the place among
+    the neighbours moves by the golden ratio, which fills all phases evenly.
+    """
+    stretch = torch.arange(-(-count // every))
+    phase = (every * ((stretch.double() * GOLDEN) % 1)).long()
+    return (count - 1 - stretch * every - phase).clamp(min=0).flip(0)
+
+
 @dataclass(frozen=True)
 class Windows:
     """Windows over one table; no data is copied until a batch is requested.
@@ -136,6 +151,26 @@ class Windows:
         """Return every `step`-th window, the last one included."""
         offset = (len(self) - 1) % step
         return replace(self, starts=self.starts[offset::step])
+
+    def thinned(self, every: int) -> "Windows":
+        """Return one window of each `every` neighbours, the last included, at all phases of a season alike."""
+        return replace(self, starts=self.starts[thinned_places(len(self), every).to(self.starts.device)])
+
+    @property
+    def overlap(self) -> int:
+        """Most consecutive windows that share targets with the first of them, itself included."""
+        starts = self.starts.cpu().contiguous()
+        shared = torch.searchsorted(starts, starts + self.horizon) - torch.arange(len(starts))
+        return int(shared.max()) if len(starts) else 1
+
+    @property
+    def with_target(self) -> Tensor:
+        """Whether each window has a measured target, shape (W,)."""
+        if self.observed is None:
+            return torch.ones(len(self), dtype=torch.bool, device=self.starts.device)
+        measured = self.observed[:, : self.num_targets].any(1).cumsum(0)
+        before = self.starts + self.context_length - 1
+        return measured[before + self.horizon] > measured[before]
 
     def of_series(self, place: int) -> "Windows":
         """Return the windows of the target at `place` alone, with the same known inputs."""

@@ -1,7 +1,7 @@
 """Evaluation of a forecaster on every window of a split, the same for models and baselines."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from forecast.common.group import ALONE, Group
 from forecast.common.timing import UNKNOWN, Load, Reading, load_since, read_load
 from forecast.data.calendar import CalendarPart, calendar_part
-from forecast.data.windows import Batch, Windows
+from forecast.data.windows import Batch, Windows, thinned_places
 from forecast.evaluation.interval_scores import IntervalScores, IntervalSums
 from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units, windows_at_once
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 Forecaster = Callable[[Batch], Tensor]
 
 MAX_RESIDUALS = 2**25
-"""Maximum number of residuals kept for quantiles (128 MiB); a split with more keeps every k-th window."""
+"""Maximum number of residuals kept for each quantile (128 MiB); a split with more keeps one window of k neighbours."""
+
+LEAST_KEPT = 20
+"""Windows that `MAX_RESIDUALS` leaves, if the split has as many: enough for intervals of 95 %."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,8 @@ def _evaluate_share(
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
-    step = residual_step(len(windows), windows.horizon, windows.num_targets)
+    is_kept = torch.zeros(len(windows), dtype=torch.bool)
+    is_kept[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     scores: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
     residuals: list[tuple[Tensor, Tensor]] = []
@@ -153,7 +157,7 @@ def _evaluate_share(
                 if intervals is not None:
                     intervals.update(forecast, spread, part.future, part.future_observed)
                 if keep_residuals:
-                    kept = slice((-seen) % step, None, step)
+                    kept = is_kept[seen : seen + len(forecast)].nonzero()[:, 0].to(forecast.device)
                     residuals.append((_residuals(part, forecast, kept).cpu(), spread[kept].cpu()))
             seen += len(forecast)
         del part  # a view that would keep the whole batch during the next forecast
@@ -189,13 +193,13 @@ def spread_of(batch: Batch) -> Tensor:
     return window_spread(batch.past[..., :series], observed)
 
 
-def _residuals(batch: Batch, forecast: Tensor, kept: slice) -> Tensor:
+def _residuals(batch: Batch, forecast: Tensor, kept: Tensor) -> Tensor:
     """Return future minus forecast of the windows `kept`, shape (B', h, C_out, K), NaN where not observed."""
     quantiles = forecast[..., None] if forecast.dim() == 3 else forecast
-    residuals = batch.future[kept, ..., None] - quantiles[kept]
+    residuals = batch.future[kept][..., None] - quantiles[kept]
     if batch.future_observed is None:
         return residuals
-    return torch.where(batch.future_observed[kept, ..., None], residuals, torch.nan)
+    return torch.where(batch.future_observed[kept][..., None], residuals, torch.nan)
 
 
 def _joined(residuals: list[tuple[Tensor, Tensor]], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
@@ -240,9 +244,11 @@ def _wait_for(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def residual_step(windows: int, horizon: int, num_targets: int) -> int:
-    """Return k such that the residuals of every k-th window are kept, starting with the first."""
-    return -(-windows * horizon * num_targets // MAX_RESIDUALS)
+def residual_places(windows: int, horizon: int, num_targets: int) -> Tensor:
+    """Return the places of the windows whose residuals are kept, rising."""
+    most = max(1, windows // LEAST_KEPT)
+    every = min(most, max(1, -(-windows * horizon * num_targets // MAX_RESIDUALS)))
+    return thinned_places(windows, every)
 
 
 def _gather(ours: Evaluation, group: Group) -> Evaluation:
@@ -259,8 +265,8 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
         origin=np.concatenate(origin),
         mse=np.concatenate(mse),
         mae=np.concatenate(mae),
-        residuals=None if ours.residuals is None else np.concatenate(residuals),
-        spread=None if ours.spread is None else np.concatenate(spread),
+        residuals=None if ours.residuals is None else _concatenated(residuals),
+        spread=None if ours.spread is None else _concatenated(spread),
         windows_per_s=sum(rates),
         relative=relative,
         intervals=intervals,
@@ -297,6 +303,11 @@ class Row:
         return scores
 
 
+def _concatenated(shares: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the shares of all processes; a share without windows does not know the number of quantiles."""
+    return np.concatenate([share for share in shares if len(share)] or shares[:1])
+
+
 @dataclass(frozen=True)
 class PartErrors:
     """MAE and mean of truth minus forecast by calendar part, (P,), original units; NaN if nothing was scored."""
@@ -318,7 +329,7 @@ def errors_by_part(evaluation: Evaluation, data: "ForecastData") -> PartErrors |
     assert evaluation.residuals is not None
     _, horizon, series, quantiles = evaluation.residuals.shape
     residuals = evaluation.residuals[:, :, 0, quantiles // 2]  # (W', h), z-scores
-    origin = evaluation.origin[:: residual_step(len(evaluation.origin), horizon, series)]
+    origin = evaluation.origin[residual_places(len(evaluation.origin), horizon, series).numpy()]
     numbers = np.asarray(part.numbers(data.index))
     size = len(part.labels)
     absolute, signed, count = np.zeros(size), np.zeros(size), np.zeros(size)

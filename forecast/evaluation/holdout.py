@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from forecast.common.group import Group
 from forecast.data.windows import Windows
-from forecast.evaluation.evaluate import Evaluation, Forecaster, evaluate, residual_step
+from forecast.evaluation.evaluate import Evaluation, Forecaster, evaluate, residual_places
 from forecast.evaluation.interval_scores import IntervalSums
 from forecast.evaluation.intervals import Calibration
 from forecast.evaluation.metrics import windows_at_once
@@ -48,7 +48,8 @@ class Block:
 
 
 def blocks(windows: Windows) -> list[Block] | None:
-    """Return blocks of nearly equal size, which hold all windows; None if one would have no window to select by."""
+    """Return blocks of nearly equal size, which hold all windows; None if one would have no target to select by."""
+    measured = windows.with_target.cpu()
     starts, count = windows.starts.cpu().contiguous(), len(windows)
     ends = [count * place // NUM_BLOCKS for place in range(NUM_BLOCKS + 1)]
     found = []
@@ -58,7 +59,7 @@ def blocks(windows: Windows) -> list[Block] | None:
         before = int(torch.searchsorted(starts, starts[first] - windows.horizon, right=True))
         after = int(torch.searchsorted(starts, starts[stop - 1] + windows.horizon))
         found.append(Block(range(first, stop), range(before), range(after, count)))
-    return found if all(block.before or block.after for block in found) else None
+    return found if all(block.selecting(measured).any() for block in found) else None
 
 
 def halves(windows: Windows) -> tuple[range, range] | None:
@@ -175,11 +176,11 @@ def held_out(
     `forecaster` calls `network`, whose own weights are restored afterwards. None: this process does not lead.
     """
     own = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
-    step = residual_step(len(windows), windows.horizon, windows.num_targets)
+    places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
     parts = []
     try:
         for fold in folds:
-            positions = np.array([place for place in fold.block.held_out if place % step == 0])
+            positions = places[(places >= fold.block.held_out.start) & (places < fold.block.held_out.stop)]
             network.load_state_dict(dict(fold.weights))
             block = replace(windows, starts=windows.starts[torch.from_numpy(positions).to(windows.starts.device)])
             evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group)
@@ -192,6 +193,6 @@ def held_out(
 
 def split_residuals(evaluation: Evaluation, windows: Windows, *, selected: bool) -> HeldOut:
     """Return the residuals of an evaluation of `windows`, which `selected` the weights of the forecaster or not."""
-    step = residual_step(len(windows), windows.horizon, windows.num_targets)
-    residuals = Residuals.of(evaluation, np.arange(0, len(windows), step))
+    places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
+    residuals = Residuals.of(evaluation, places)
     return HeldOut(residuals, IN_SAMPLE if selected else NOT_SELECTED, len(windows), halves(windows))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
+from forecast.data.windows import thinned_places
 
 MAX_WINDOWS = 1000
 """Maximum number of windows whose scores are stored: neighbours share most of their targets."""
@@ -103,16 +104,16 @@ class Calibration:
     def fit(cls, residuals: Tensor, spread: Tensor, trained: Sequence[float] = ()) -> "Calibration":
         """Return the calibration from residuals (W, h, C, K), z-scores, NaN where not observed, in order of time.
 
-        `spread` (W, 1, C) is the spread of each window. Of many windows, evenly spaced ones are stored.
+        `spread` (W, 1, C) is the spread of each window. Of many windows, some from all phases of a season are stored.
         """
         pairs = max(1, residuals.shape[-1] // 2)
         cells = pairs * residuals.shape[1] * residuals.shape[2]
         step = max(1, math.ceil(len(residuals) / _most_windows(cells)))
-        kept = slice((len(residuals) - 1) % step, None, step)  # the last window is the newest
+        kept = thinned_places(len(residuals), step).to(residuals.device)  # the last window is the newest
         values = residuals[kept]
         if trained:
             values = torch.maximum(-values[..., :pairs], values.flip(-1)[..., :pairs])  # low - future, future - high
-        return cls((values if trained else values.abs()).div(spread[kept, ..., None]).sort(0).values, tuple(trained))
+        return cls((values if trained else values.abs()).div(spread[kept][..., None]).sort(0).values, tuple(trained))
 
     @classmethod
     def unchanged(cls, levels: Sequence[float], horizon: int, series: int) -> "Calibration":
@@ -212,7 +213,11 @@ class Calibration:
             self._corrected(values[..., place], spread, min(place, last - place), level, shift)
             for place, level in enumerate(self.trained)
         ]
-        return torch.stack(corrected, -1).sort(-1).values
+        median = corrected[last // 2]  # the point forecast, which stays
+        lower = [torch.minimum(one, median) for one in corrected[: last // 2]]
+        upper = [torch.maximum(one, median) for one in corrected[last // 2 + 1 :]]
+        parts = [torch.stack(part, -1).sort(-1).values for part in (lower, upper) if part]
+        return torch.cat([parts[0], median[..., None], parts[1]], -1) if parts else median[..., None]
 
     def _between(self, ordered: Tensor, level: float) -> Tensor:
         """Return the quantile `level` (B, h, C), interpolated between the trained levels (B, h, C, K)."""
@@ -221,7 +226,8 @@ class Calibration:
             return ordered[..., upper]
         low, high = self.trained[upper - 1], self.trained[upper]
         weight = (level - low) / (high - low)
-        return (1 - weight) * ordered[..., upper - 1] + weight * ordered[..., upper]
+        below, above = ordered[..., upper - 1], ordered[..., upper]
+        return torch.minimum(below + weight * (above - below), above)  # rises with the level despite rounding
 
     def _corrected(self, values: Tensor, spread: Tensor, pair: int, level: float, shift: Tensor | None) -> Tensor:
         """Return values (B, h, C) moved outwards by the conformal quantile of a pair's scores; a median stays."""

@@ -51,19 +51,13 @@ class LinearMaps:
 
 @dataclass(frozen=True)
 class _Trial:
-    """Windows to score, `every` rows apart, and maps fitted on windows that share no target with them.
+    """Windows to score, and maps fitted on windows that share no target with them.
 
     `fitted` are the ridge and, if each series may have a map, those maps.
     """
 
     windows: Windows
     fitted: list[LinearMap]
-    every: int
-
-    @property
-    def overlap(self) -> int:
-        """The number of consecutive windows that share targets with the first of them."""
-        return math.ceil(self.windows.horizon / self.every)
 
 
 def fit_maps(
@@ -73,7 +67,6 @@ def fit_maps(
     starts: bool,
     period: int,
     confidence: float | None,
-    stride: int,
     batch_size: int,
     quantiles: Sequence[float] = (),
     each_series: bool = False,
@@ -91,7 +84,6 @@ def fit_maps(
         validation,
         period=period,
         confidence=confidence,
-        stride=stride,
         batch_size=batch_size,
         each_series=each_series,
     )
@@ -107,7 +99,7 @@ def fit_offsets(linear_map: LinearMap, train: Windows, levels: Sequence[float], 
 
     A step and series without a measured target gets the offset 0.
     """
-    scored = evaluate(linear_map, train.every(math.ceil(len(train) / MAX_WINDOWS)), batch_size, keep_residuals=True)
+    scored = evaluate(linear_map, train.thinned(math.ceil(len(train) / MAX_WINDOWS)), batch_size, keep_residuals=True)
     assert scored.residuals is not None
     assert scored.spread is not None
     scaled = torch.from_numpy(scored.residuals[..., 0] / scored.spread)  # (W, h, C)
@@ -148,7 +140,6 @@ def choose_start(
     *,
     period: int,
     confidence: float | None,
-    stride: int = 1,
     batch_size: int = 256,
     each_series: bool = False,
 ) -> LinearMap:
@@ -168,8 +159,6 @@ def choose_start(
         Confidence level, 0.5 to 1, that the ridge is better, from the means of blocks of windows. Its score must be
         better too. Neighbouring blocks share targets, so the error rate is slightly too high: 14 of 100 at 0.9, for
         moving averages as long as the overlap. With None, a better score is enough.
-    stride
-        Rows between the starts of consecutive windows of `validation`.
     batch_size
         Windows per batch.
     each_series
@@ -178,12 +167,12 @@ def choose_start(
 
     def fitted(windows: Windows, shared: Ridge) -> list[LinearMap]:
         own = each_series and train.num_targets > 1
-        return [shared, *([fit_series(windows, validation, shared, stride)] if own else [])]
+        return [shared, *([fit_series(windows, validation, shared)] if own else [])]
 
-    trials = [_Trial(validation, fitted(train, ridge), stride)]
+    trials = [_Trial(validation, fitted(train, ridge))]
     if int(validation.starts[-1] - validation.starts[0]) + validation.horizon < ENOUGH * validation.horizon:
         early, late = split_in_time(train, ridge.every)
-        trials += [_Trial(late, fitted(early, refit(early, ridge)), ridge.every)] if len(early) else []
+        trials += [_Trial(late, fitted(early, refit(early, ridge)))] if len(early) else []
     naive, smoothing = (
         naive_maps(ridge.look_back, train.horizon, period),
         smoothing_maps(ridge.look_back, train.horizon),
@@ -198,7 +187,7 @@ def choose_start(
     if confidence is None:
         return maps[challenger]
     gains = [mse[challenger] - mse[best] for mse in errors]
-    blocks = [block_means(gain, trial.overlap) for gain, trial in zip(gains, trials, strict=True)]
+    blocks = [block_means(gain, trial.windows.overlap) for gain, trial in zip(gains, trials, strict=True)]
     return maps[challenger if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else best]
 
 
@@ -209,8 +198,8 @@ def _errors(trial: _Trial, others: list[LinearMap], batch_size: int) -> Tensor:
 
 
 def split_in_time(train: Windows, every: int) -> tuple[Windows, Windows]:
-    """Split every n-th training window into an early and a late set that share no target."""
-    thinned, first = train.every(every), int(train.starts[int(EARLY * len(train))])
+    """Split one training window of each `every` neighbours into an early and a late set that share no target."""
+    thinned, first = train.thinned(every), int(train.starts[int(EARLY * len(train))])
     masks = (thinned.starts <= first - train.horizon, thinned.starts >= first)
     early, late = (replace(thinned, starts=thinned.starts[mask]) for mask in masks)
     return early, late

@@ -21,7 +21,7 @@ def independent_blocks(windows: Windows) -> float:
     Each window counts the steps to the next one, divided by the horizon h: at most 1, and 1/h for windows one step
     apart. The last window counts as the smallest of them.
     """
-    starts = windows.starts[_with_targets(windows)]
+    starts = windows.starts[windows.with_target]
     if len(starts) < 2:
         return len(starts) / windows.horizon
     gaps = starts.diff()
@@ -270,12 +270,3 @@ class QuantileSums:
 def percent(share: float) -> str:
     """Format a share in per cent; a positive share is never formatted as zero."""
     return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
-
-
-def _with_targets(windows: Windows) -> Tensor:
-    """Return whether each window has a measured target, shape (W,)."""
-    if windows.observed is None:
-        return torch.ones(len(windows), dtype=torch.bool, device=windows.starts.device)
-    measured = windows.observed[:, : windows.num_targets].any(1).cumsum(0)
-    before = windows.starts + windows.context_length - 1
-    return measured[before + windows.horizon] > measured[before]

@@ -245,7 +245,7 @@ def fit_and_score(train: Windows, validation: Windows, operations: float | None 
     `operations` bounds the multiplications of the normal equations; None: `FIT_OPERATIONS`.
     """
     every, look_back = _thinning(train, FIT_OPERATIONS if operations is None else operations), _look_back(train)
-    fitted = _NormalEquations.of(train.every(every), look_back)
+    fitted = _NormalEquations.of(train.thinned(every), look_back)
     maps = [_Solutions(fitted), *([_Solutions(fitted.without_known())] if len(fitted.known) else [])]
     whole, partial = _split_by_gaps(validation)
     scored = _NormalEquations.of(whole, look_back)
@@ -280,7 +280,7 @@ def refit(train: Windows, ridge: Ridge) -> Ridge:
 
 
 def _thinning(train: Windows, most: float) -> int:
-    """Return k such that the map is fitted on every k-th window."""
+    """Return k such that the map is fitted on one window of each k neighbours."""
     look_back, layout = _look_back(train), train.layout
     inputs = layout.num_features(train.horizon)
     columns = look_back + inputs

@@ -105,9 +105,13 @@ class _Scorer:
             assert residuals is not None
             calibration = residuals.calibration(trained)
             validation = replace(validation, intervals=residuals.scores(trained))
+        is_held_out = validation.intervals is not None
         if group.size > 1:
-            calibration = group.hand_out(calibration)
-        scored = evaluate(forecaster, test, size, group=group, units=units, calibration=calibration)
+            calibration, is_held_out = group.hand_out((calibration, is_held_out))
+        if not self.data.split.test and is_held_out:  # without a test split: not the intervals that these windows calibrated
+            scored = validation
+        else:
+            scored = evaluate(forecaster, test, size, group=group, units=units, calibration=calibration)
         row = Row(validation, scored, calibration)
         return (
             row

@@ -1,7 +1,5 @@
 """A linear map of each series, for tables whose series follow different laws."""
 
-import math
-
 import torch
 
 from forecast.data.windows import Windows
@@ -26,7 +24,7 @@ and 1 % worse on the three months after it.
 """
 
 
-def fit_series(train: Windows, validation: Windows, shared: Ridge, stride: int = 1) -> LinearMap:
+def fit_series(train: Windows, validation: Windows, shared: Ridge) -> LinearMap:
     """Return a map of each series: one fitted on this series alone, or `shared` unless that is surely worse.
 
     The ridge of a series has a look-back and a penalty of its own, the best on `validation`. It must be better than
@@ -38,8 +36,6 @@ def fit_series(train: Windows, validation: Windows, shared: Ridge, stride: int =
         Windows of all series.
     shared
         Ridge fitted on all series of `train`.
-    stride
-        Rows between the starts of consecutive windows of `validation`.
 
     Returns
     -------
@@ -52,7 +48,7 @@ def fit_series(train: Windows, validation: Windows, shared: Ridge, stride: int =
         known = None if shared.known is None else shared.known[place : place + 1]
         common = LinearMap(shared.weight, shared.name, known, shared.layout)
         own = _best_look_back(part, scored, shared.look_back, FIT_OPERATIONS / train.num_targets)
-        maps.append(own if own is not None and _is_better(own, common, scored, stride) else common)
+        maps.append(own if own is not None and _is_better(own, common, scored) else common)
     weight = torch.stack([extended(one.weight, shared.look_back) for one in maps])
     inputs = [one.known for one in maps]
     if all(known is None for known in inputs):
@@ -72,8 +68,8 @@ def _best_look_back(train: Windows, validation: Windows, longest: int, operation
     return min(fits, key=lambda fit: fit[1])[0] if fits else None
 
 
-def _is_better(own: LinearMap, common: LinearMap, validation: Windows, stride: int) -> bool:
+def _is_better(own: LinearMap, common: LinearMap, validation: Windows) -> bool:
     """Return whether the MSE of `own` is surely below that of `common`."""
     errors = [torch.from_numpy(evaluate(one, validation, 512).mse) for one in (own, common)]
-    blocks = block_means(errors[0] - errors[1], math.ceil(validation.horizon / stride))
+    blocks = block_means(errors[0] - errors[1], validation.overlap)
     return surely_below_zero(blocks, CONFIDENCE, FEWEST) is True

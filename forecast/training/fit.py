@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import math
 import time
 import warnings
 from collections.abc import Mapping
@@ -275,7 +274,7 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
     task.train()  # Lightning does not change the mode
     best = Best(step=0, score=score, weights=copy_weights(task))
     check_validation(best.score, 0)
-    start = Start(scores, math.ceil(windows.horizon / data.evaluation_stride), confidence)
+    start = Start(scores, windows.overlap, confidence)
     evidence = None if confidence is None else Evidence(best.score, scores, start.overlap, confidence)
     return _Scored(best, evidence, start, time.monotonic() - began)
 

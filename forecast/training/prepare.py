@@ -171,7 +171,6 @@ def _fit_linear(settings: Settings, data: ForecastData, architecture: Architectu
         starts=network.linear_path is not None and architecture.options["linear_path"] != "zero",
         period=seasonal_period(data.source.series.frequency),
         confidence=training.start_confidence,
-        stride=training.evaluation_stride,
         batch_size=training.evaluation_batch_size,
         quantiles=network.levels if network.is_weighted else (),
         each_series=architecture.options.get("path_weights") == "series",

@@ -18,6 +18,7 @@ FREQUENCIES = ["min", "5min", "15min", "30min", "h", "2h", "6h", "D", "B", "W-SU
 FREQUENCIES += ["2MS", "QS-OCT", "QE-DEC", "YS-JAN", "SME"]
 SEASONS = {"s": 86400, "min": 1440, "10min": 144, "15min": 96, "30min": 48, "h": 24, "2h": 12, "6h": 4, "D": 7}
 SEASONS |= {"B": 5, "W-SUN": 52, "2W-SUN": 26, "MS": 12, "ME": 12, "BMS": 12, "2MS": 6, "QS-JAN": 4, "QE-DEC": 4}
+SEASONS |= {"100us": 864_000_000, "600us": 144_000_000, "1500us": 57_600_000, "2500us": 34_560_000}
 SEASONS |= {"YS-JAN": 1, "YE-DEC": 1, "5h": 24, "7h": 24, "2D": 7, "SME": 24, "H": 24, "90min": 16}
 
 

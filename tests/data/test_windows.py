@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
-from forecast.data.windows import Batch, start_rows
+from forecast.data.windows import Batch, start_rows, thinned_places
 from tests.support.examples import make_windows
 
 ETT = {"train": range(8640), "validation": range(8640, 11520), "test": range(11520, 14400)}
@@ -193,3 +193,24 @@ def test_batches_of_a_mapped_table_reach_a_gpu_from_pinned_memory_and_are_the_sa
         assert_same(ours, theirs)
     rows = torch.tensor([[1, 2]], device="cuda")
     assert torch.equal(mapped.values_at(rows).cpu(), windows.values[rows.cpu()])
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 8, 24, 48, 50, 1000])
+def test_thinned_windows_are_one_of_each_neighbourhood(every: int) -> None:
+    places = thinned_places(1000, every).tolist()
+    assert places[-1] == 999
+    assert [(999 - place) // every for place in reversed(places)] == list(range(-(-1000 // every)))
+
+
+@pytest.mark.parametrize("every", [8, 12, 16, 24, 48, 192])
+def test_thinned_windows_begin_at_all_hours_of_the_day(every: int) -> None:
+    hours = torch.bincount(thinned_places(24_000, every) % 24, minlength=24)
+    assert int(hours.min()) >= (1 if every == 192 else 0.5 * 24_000 / every / 24)
+    assert len((torch.arange(0, 24_000, every) % 24).unique()) <= 3  # at equal distances
+
+
+def test_the_overlap_is_counted_from_the_starts() -> None:
+    windows = make_windows()  # the horizon is 3
+    assert [windows.every(step).overlap for step in (1, 2, 3, 4)] == [3, 2, 1, 1]
+    assert replace(windows, starts=torch.tensor([0, 5, 6, 20])).overlap == 2
+    assert replace(windows, starts=torch.tensor([7])).overlap == 1

@@ -93,14 +93,17 @@ def test_residuals_are_future_minus_forecast() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
-def test_every_kth_window_is_kept_if_residuals_are_too_many(batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_windows_are_kept_if_residuals_are_too_many(batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     windows = make_windows()
     whole = evaluate(mean_of_context, windows, batch_size, keep_residuals=True).residuals
     monkeypatch.setattr(module, "MAX_RESIDUALS", 50 * 3 * 2 // 4)
+    monkeypatch.setattr(module, "LEAST_KEPT", 10)
     thinned = evaluate(mean_of_context, windows, batch_size, keep_residuals=True).residuals
     assert whole is not None
     assert thinned is not None
-    np.testing.assert_array_equal(thinned, whole[::4])
+    places = module.residual_places(50, 3, 2)
+    assert len(places) == 13 == len(thinned)
+    np.testing.assert_array_equal(thinned, whole[places.numpy()])
 
 
 def test_filled_targets_are_left_out_of_scores_and_residuals() -> None:
@@ -175,3 +178,14 @@ def test_the_load_covers_the_timed_batches_only() -> None:
     load = evaluate(slow_at_first, make_windows(), 10).load
     assert 0.04 <= load.wall_seconds < 0.3
     assert load.cpu_seconds < load.wall_seconds + 0.3
+
+
+def test_a_wide_table_keeps_the_windows_that_an_interval_of_95_percent_needs() -> None:
+    for windows, kept in ((10, 10), (39, 39), (40, 20), (4000, 20)):
+        assert len(module.residual_places(windows, 10**4, 10**4)) == kept
+
+
+def test_a_share_without_windows_does_not_stop_the_others() -> None:
+    nine, none = np.zeros((3, 4, 2, 9), np.float32), np.zeros((0, 4, 2, 1), np.float32)
+    assert module._concatenated([none, nine, nine]).shape == (6, 4, 2, 9)
+    assert module._concatenated([none, none]).shape == none.shape

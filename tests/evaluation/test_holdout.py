@@ -88,3 +88,11 @@ def test_windows_that_selected_the_weights_give_no_held_out_score(selected: bool
     assert (kept.scores(()) is None) is selected
     assert kept.method == (IN_SAMPLE if selected else NOT_SELECTED)
     assert len(kept.calibration(()).scores) == len(windows)
+
+
+def test_a_block_whose_other_windows_have_no_target_cannot_be_selected_for() -> None:
+    observed = torch.ones(120, 3, dtype=torch.bool)
+    windows = make_windows(rows=8 + 23 + 9, observed=observed[:40], horizon=10)
+    assert blocks(windows) is not None
+    observed[25:40] = False  # the targets of all windows that share none with the first block
+    assert blocks(make_windows(rows=8 + 23 + 9, observed=observed[:40], horizon=10)) is None

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.common.errors import InputError
+from forecast.data.windows import thinned_places
 from forecast.evaluation import intervals as module
 from forecast.evaluation.intervals import Calibration, fewest_windows, interval_levels, ranks
 
@@ -150,11 +151,12 @@ def test_exchangeable_windows_are_covered_at_the_level() -> None:
     assert 0.78 < float(((future >= low) & (future <= high)).double().mean()) < 0.82
 
 
-def test_of_many_windows_evenly_spaced_ones_are_stored_with_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_windows_one_of_each_few_is_stored_with_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WINDOWS", 25)
     residuals = torch.arange(1.0, 101).view(-1, 1, 1, 1).expand(-1, HORIZON, SERIES, 1)
     stored = Calibration.fit(residuals, torch.ones(100, 1, SERIES)).scores[:, 0, 0, 0]
-    assert stored.tolist() == list(range(4, 101, 4))
+    assert stored.tolist() == (1 + thinned_places(100, 4)).tolist()
+    assert (len(stored), float(stored[-1])) == (25, 100.0)
 
 
 def test_a_wide_table_stores_the_scores_that_an_interval_of_95_percent_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,3 +199,23 @@ def test_a_calibration_survives_a_file_and_damage_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=r"."):
             Calibration.from_tensors({**good, **change})
+
+
+def test_each_step_is_calibrated_on_all_hours_of_the_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors that depend on the hour: windows 24 rows apart would calibrate a step on one hour."""
+    monkeypatch.setattr(module, "MAX_WINDOWS", 1000)
+    hours = torch.arange(24_000)[:, None] % 24 + torch.arange(24)
+    scale = 1 + (hours % 24).double()
+    errors = scale * torch.randn(24_000, 24, generator=torch.Generator().manual_seed(0)).double()
+    calibration = Calibration.fit(errors[..., None, None], torch.ones(24_000, 1, 1))
+    assert calibration.count == 1000
+    ends = calibration.quantiles(torch.zeros(1, 24, 1), torch.ones(1, 1, 1), interval_levels(80))[0, :, 0]
+    covered = ((errors >= ends[:, 0]) & (errors <= ends[:, 1])).double().mean(0)
+    assert 0.76 < float(covered.min()) < float(covered.max()) < 0.84
+
+
+def test_crossing_quantiles_do_not_move_the_median() -> None:
+    levels = (0.1, 0.5, 0.9)
+    inwards = Calibration(torch.full((40, 1, 1, 1), -3.0), levels)
+    forecast = torch.tensor([0.0, 1.0, 9.0]).view(1, 1, 1, 3)
+    assert inwards.quantiles(forecast, torch.ones(1, 1, 1), levels).flatten().tolist() == [1, 1, 6]

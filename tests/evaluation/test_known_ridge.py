@@ -141,7 +141,7 @@ def test_gaps_hardly_change_the_weights(kind: str) -> None:
 @pytest.mark.parametrize("starts", [True, False])
 def test_the_linear_path_starts_with_the_known_weights(starts: bool) -> None:
     train, validation = split()
-    maps = fit_maps(train, validation, starts=starts, period=1, confidence=0.9, stride=1, batch_size=64)
+    maps = fit_maps(train, validation, starts=starts, period=1, confidence=0.9, batch_size=64)
     assert (maps.start is not None) is starts
     if maps.start is not None:
         assert maps.start.known is maps.baseline.known is not None

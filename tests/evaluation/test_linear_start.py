@@ -44,7 +44,7 @@ def test_early_and_late_training_windows_share_no_target() -> None:
         early, late = split_in_time(train, every)
         assert int(early.starts.max()) + 8 + 3 <= int(late.starts.min()) + 8  # rows of targets
         assert len(late) == pytest.approx(0.4 * len(train) / every, abs=1)
-        left_out = len(train.every(every)) - len(early) - len(late)
+        left_out = len(train.thinned(every)) - len(early) - len(late)
         assert left_out == pytest.approx(2 / every, abs=1)
 
 
@@ -60,7 +60,7 @@ def test_a_random_walk_starts_from_the_last_value_and_a_seasonal_one_from_the_la
             windows.values.view(75, 4, 3).cumsum(0).view(300, 3)
         )  # a separate random walk for each phase
     for (train, validation), name in ((walk, LAST), (season, SEASON)):
-        maps = fit_maps(train, validation, starts=True, period=4, confidence=confidence, stride=1, batch_size=64)
+        maps = fit_maps(train, validation, starts=True, period=4, confidence=confidence, batch_size=64)
         assert maps.start is not None
         assert maps.start.name == name
         assert torch.equal(maps.baseline.weight, fit_ridge(train, validation).weight)
@@ -127,9 +127,10 @@ def test_windows_further_apart_than_a_horizon_are_blocks_of_their_own() -> None:
     train, validation = split_windows()
     follow_law(train, validation)
     ridge, first = fit_ridge(train, validation), replace(train, starts=train.starts[:1])
-    apart = replace(validation, starts=validation.starts[:13:4])  # four of them
-    assert choose_start(ridge, first, apart, period=1, confidence=0.9, stride=1).name == LAST
-    assert choose_start(ridge, first, apart, period=1, confidence=0.9, stride=4).name == "ridge"
+    near = replace(validation, starts=validation.starts[:4])
+    apart = replace(validation, starts=validation.starts[:13:4])  # four too
+    assert choose_start(ridge, first, near, period=1, confidence=0.9).name == LAST
+    assert choose_start(ridge, first, apart, period=1, confidence=0.9).name == "ridge"
 
 
 def test_a_ridge_that_is_worse_on_all_windows_is_not_chosen() -> None:

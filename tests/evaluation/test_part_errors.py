@@ -27,6 +27,7 @@ def test_errors_by_calendar_part_equal_a_grouped_table(
     frequency: str, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_RESIDUALS", kept)
+    monkeypatch.setattr(module, "LEAST_KEPT", 1)
     data = data_of(frequency)
     observed = torch.rand(ROWS, 3, generator=torch.Generator().manual_seed(0)) > 0.2
     windows = make_windows(ROWS, observed=observed)
@@ -36,9 +37,8 @@ def test_errors_by_calendar_part_equal_a_grouped_table(
     errors = errors_by_part(evaluation, data)
     assert errors is not None
 
-    step = -(-len(windows) * 3 * 2 // kept)
     rows = []
-    for position in range(0, len(windows), step):
+    for position in module.residual_places(len(windows), 3, 2).tolist():
         batch = windows.batch(torch.tensor([position]))
         error = SCALE * (batch.future - mean_of_context(batch))[0, :, 0]
         for ahead in range(3):

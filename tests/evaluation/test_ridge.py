@@ -21,7 +21,7 @@ def design(windows: Windows, look_back: int, every: int = 1) -> tuple[np.ndarray
     x, y = [], []
     table = windows.values.double().numpy()
     length = windows.context_length
-    for start in windows.every(every).starts.tolist():
+    for start in windows.thinned(every).starts.tolist():
         for series in range(windows.num_targets):
             past = table[start + length - look_back : start + length, series]
             future = table[start + length : start + length + windows.horizon, series]

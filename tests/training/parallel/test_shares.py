@@ -56,6 +56,7 @@ def test_every_window_is_counted_once_with_any_number_of_processes(count: int, s
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_same_residuals_are_kept_with_any_number_of_processes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_RESIDUALS", 17 * HORIZON * 2 // 4)
+    monkeypatch.setattr(module, "LEAST_KEPT", 1)
     windows = windows_of(17)
     residuals = together(size, lambda group: scored(group, windows))[0].residuals
     assert residuals is not None
