@@ -21,7 +21,7 @@ import torch
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing
-from forecast.common.processes import environment
+from forecast.common.processes import environment, run_to_its_end
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.evaluation.evaluate import Forecaster, evaluate
@@ -31,6 +31,7 @@ from forecast.evaluation.ridge import fit_ridge
 from forecast.evaluation.scoring import network_forecaster, units_of
 from forecast.predict.transplanted import data_at, same_source
 from forecast.runs.run import RESULT, Run
+from forecast.training.sweep.sweep import JOBS_LEFT
 
 RECORD = Path("benchmarks/records/intervals/intervals.csv")
 FOLDER = Path("outputs/intervals")
@@ -115,19 +116,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dry-run", action="store_true", help="print the missing commands; run nothing")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables between their marks in this file")
     options = parser.parse_args(arguments)
-    finished: list[bool] = []
-    return finish(lambda: finished.append(_run(options))) or int(not all(finished))
+    codes: list[int] = []
+    return finish(lambda: codes.append(_run(options))) or codes[0]
 
 
-def _run(options: argparse.Namespace) -> bool:
+def _run(options: argparse.Namespace) -> int:
+    """Run or write; return the exit code."""
     if options.write is not None:
         write_between(options.write, BEGIN, END, tables(read()))
-        return True
+        return 0
     if not RECORD.parent.is_dir():
         raise InputError(f"{RECORD.parent}: no such folder: run this in the checkout")
     tasks = [task.split(":") for task in options.tasks]
     wanted = [Cell(data, int(horizon), arm) for arm in options.arms for data, horizon in tasks]
-    started, complete = time.monotonic(), True
+    started, failed = time.monotonic(), False
     for cell in wanted:
         if tuple(vars(cell).values()) in {tuple(key) for key in read()[KEY].to_numpy().tolist()}:
             continue
@@ -137,16 +139,13 @@ def _run(options: argparse.Namespace) -> bool:
             continue
         if options.minutes is not None and time.monotonic() - started > 60 * options.minutes:
             print(f"time limit of {options.minutes:g} minutes reached: run the same command again to continue")
-            return complete
-        code = subprocess.run(
-            [sys.executable, "-m", "forecast.training", *words, "training.progress=false"],
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-        ).returncode
-        complete = complete and code == 0
+            return JOBS_LEFT
+        training = [sys.executable, "-m", "forecast.training", *words, "training.progress=false"]
+        code = run_to_its_end(training, env=environment(), stdout=subprocess.DEVNULL)
+        failed = failed or code != 0
         if code == 0 and cell.run is not None:
             _add(cell, cell.run)
-    return complete
+    return int(failed)
 
 
 def read() -> pd.DataFrame:

@@ -19,7 +19,7 @@ from benchmarks.published.contest import folder_of
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing
-from forecast.common.processes import environment
+from forecast.common.processes import environment, run_to_its_end
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.evaluation.significance import mean_interval
@@ -142,11 +142,8 @@ def _run(options: argparse.Namespace) -> int:
         if options.minutes is not None and time.monotonic() - started > 60 * options.minutes:
             print(f"time limit of {options.minutes:g} minutes reached: run the same command again to continue")
             return JOBS_LEFT
-        ended = subprocess.run(
-            [sys.executable, "-m", "forecast.training", *words, "training.progress=false"],
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-        ).returncode
+        training = [sys.executable, "-m", "forecast.training", *words, "training.progress=false"]
+        ended = run_to_its_end(training, env=environment(), stdout=subprocess.DEVNULL)
         failed = failed or ended != 0
         if ended == 0 and cell.run is not None:
             _add(cell, cell.run)
@@ -271,12 +268,12 @@ def _attention(means: Means, pairs: pd.DataFrame) -> str:
         if len(arms) < 2:
             continue
         for arm in arms:
-            numbers, pair = means[task, arm], intervals.get((task, arm))
-            cells = (
-                ["", ""] if pair is None else [f"{pair['mean']:.1f} %", f"{pair['low']:.1f} to {pair['high']:.1f} %"]
-            )
+            numbers, pair = means[task, arm], intervals.get((task, arm), {})
+            known = pd.notna(pair.get("mean"))
+            cells = [f"{pair['mean']:.1f} %", f"{pair['low']:.1f} to {pair['high']:.1f} %"] if known else ["", ""]
             rows.append([f"`{task}`", f"`{arm}`", f"{numbers['test_mae']:.4f}", f"{numbers['seeds']:.0f}", *cells])
-        path = means[task, "full"]
+        if (path := means.get((task, "full"))) is None:
+            continue
         rows.append(
             [f"`{task}`", "linear path of `full`", f"{path['path_test_mae']:.4f}", f"{path['seeds']:.0f}", "", ""]
         )

@@ -18,7 +18,7 @@ from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Ta
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, heading_of, print_report, write_record, write_unfinished
 from forecast.common.cli import ran_out_of_memory
-from forecast.common.errors import InputError
+from forecast.common.errors import InputError, NotEnoughMemory
 from forecast.common.memory import peak_bytes
 from forecast.common.options import positive
 from forecast.common.progress import progress
@@ -160,7 +160,7 @@ def hold(task: Task, passes: str, peers: tuple[Peer, Peer], precisions: Sequence
     except RuntimeError as error:
         if not ran_out_of_memory(error):
             raise
-        raise InputError(f"{task.label}, batch {task.batch}: the device ran out of memory: lower --batch") from None
+        raise NotEnoughMemory(f"{task.label}, batch {task.batch}: not enough memory: lower --batch") from None
     return Contest(task, passes, peers, {key: times[name] for name, key in named.items()}, peaks)
 
 

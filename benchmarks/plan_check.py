@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from forecast.common.cli import finish
-from forecast.common.errors import InputError, Interrupted
+from forecast.common.errors import Interrupted, ProcessFailed
 from forecast.common.options import positive
 from forecast.common.tables import Table
 from forecast.common.text import decimals, duration, three_digits
@@ -114,9 +114,11 @@ class Check:
             with TemporaryDirectory() as folder:
                 return train_apart({**candidate.config, "training": training}, Path(folder) / "run", sys.argv)
         except JobFailed as failed:
-            raise InputError(f"{candidate.label}: a training ended without a result: {failed}") from None
-        except (Interrupted, SystemExit):
-            raise KeyboardInterrupt from None  # the planner prints the message
+            code = failed.failure.exit_code
+            raise ProcessFailed(f"{candidate.label}: a training ended without a result: {failed}", code) from None
+        except Interrupted as end:
+            number = end.exit_code - 128
+            raise Interrupted("nothing was written, since a check cannot resume", number) from None
 
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:

@@ -105,9 +105,19 @@ def _left_out(options: Namespace, rows: Sequence[Row]) -> str:
         f"{label} ({', '.join(_places([row for row in rows if row['mechanism'] == label]))})"
         for label in dict.fromkeys(row["mechanism"] for row in late)
     ]
-    smaller = [f"{name.replace('_', ' ')} {getattr(options, name):,g} of {value:,g}" for name, value in FULL.items()]
+    used = {name: getattr(options, name) for name in FULL}
+    smaller = [
+        f"{name.replace('_', ' ')} {_number(used[name])} of {_number(value)}"
+        for name, value in FULL.items()
+        if used[name] < value and not (name.startswith("layer") and "layer" not in options.tables)
+    ]
     skipped = "; ".join(cases) if cases else "no case"
-    return f"skipped for lack of time: {skipped}. Measured with {', '.join(smaller)}: use --full to measure all"
+    measured = f" Measured with {', '.join(smaller)}: use --full to measure all" if smaller else ""
+    return f"skipped for lack of time: {skipped}.{measured}".removesuffix("." if not measured else "")
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _places(rows: Sequence[Row]) -> list[str]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from forecast.common.cli import ran_out_of_memory
+from forecast.common.cli import explain, ran_out_of_memory
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.common.memory import free_bytes
 from forecast.common.processes import run_python
 from forecast.common.text import three_digits
 
-MEMORY, TIME, REFUSED = "memory", "time", "refused"
+MEMORY, TIME, REFUSED, DISK = "memory", "time", "refused", "disk"
 """First words of the reasons why something was not measured."""
 
 SHARE = 0.8
@@ -21,18 +21,20 @@ SHARE = 0.8
 STARTING = 120.0
 """Seconds that a process may take before its measurement: imports and building the model."""
 
-FAILURES = (InputError, NotFiniteError, MemoryError, RuntimeError)
+FAILURES = (InputError, NotFiniteError, MemoryError, RuntimeError, OSError)
 """Exceptions for `why_not`."""
 
 
 def why_not(error: Exception) -> str:
-    """Return why a measurement failed because of its sizes or the memory; raise any other error again."""
+    """Return why a measurement failed because of its sizes, the memory or the disk; raise any other error again."""
     if isinstance(error, (InputError, NotFiniteError)):
         return f"{REFUSED}: {error}"
     if isinstance(error, MemoryError):
         return f"{MEMORY}: the process ran out of memory"
     if ran_out_of_memory(error):
         return f"{MEMORY}: the device ran out of memory"
+    if isinstance(error, OSError) and (known := explain(error)) is not None:
+        return f"{DISK}: {known[0]}"
     raise error
 
 

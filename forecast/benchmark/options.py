@@ -90,7 +90,11 @@ def add_max_context_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--mechanisms", nargs="+", default=[], help="such as linear or probsparse:factor=3 (default: all)")
     add("--model", default=POINTWISE, help="a preset, with changes to its options (default: %(default)s)")
-    add("--memory-gib", type=gibibytes, help="memory limit of a step in GiB (default: the free memory)")
+    add(
+        "--memory-gib",
+        type=gibibytes,
+        help="memory limit of a step in GiB (default: the free memory of a GPU, 80 %% of a CPU's)",
+    )
     add("--dtype", choices=PRECISIONS, default="fp32", help="bf16: with autocast (default: %(default)s)")
     add("--batch", type=positive, default=8, help="windows per step (default: %(default)s)")
     add("--channels", type=positive, default=1, help="series per window (default: %(default)s)")

@@ -11,7 +11,8 @@ import torch
 
 from forecast.check import costs, exactness, masks, symmetry
 from forecast.check.candidate import Candidate
-from forecast.common.errors import InputError
+from forecast.common.cli import ran_out_of_memory
+from forecast.common.errors import InputError, NotEnoughMemory, first_line
 
 # Errors are relative to the largest expected value, so that bounds do not depend on the scale of a mechanism.
 EXACT = 0.0  # bitwise equal, or a count
@@ -133,6 +134,10 @@ def _measure(check: Check, candidate: Candidate) -> Finding:
     except InputError as error:  # its message names what to change
         return Finding(candidate.name, check, torch.nan, str(error), has_formula)
     except Exception as error:
+        if ran_out_of_memory(error):
+            raise NotEnoughMemory(
+                f"{candidate.name}: not enough memory ({first_line(error)}): lower --length"
+            ) from None
         message = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         return Finding(candidate.name, check, torch.nan, f"{message}, {_place(error, candidate)}", has_formula)
 

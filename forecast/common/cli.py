@@ -52,10 +52,11 @@ def naming_what_to_make_smaller(config: Mapping[str, Any]) -> Iterator[None]:
     except (MemoryError, OSError, RuntimeError) as error:
         if isinstance(error, NotEnoughMemory) or not ran_out_of_memory(error):
             raise
-        raise NotEnoughMemory(f"not enough memory ({first_line(error)}): {_cure(config)}") from None
+        raise NotEnoughMemory(f"not enough memory ({first_line(error)}): {what_to_make_smaller(config)}") from None
 
 
-def _cure(config: Mapping[str, Any]) -> str:
+def what_to_make_smaller(config: Mapping[str, Any]) -> str:
+    """Return the training options that need less memory if reduced, as advice."""
     options = [f"{key}={value}" for key in TO_REDUCE if (value := look_up(config, key)) is not None]
     advice = f"reduce one of {', '.join(options)}"
     if (length := look_up(config, "model.patch_length")) is not None:
@@ -84,7 +85,8 @@ def finish(tool: Callable[[], None]) -> int:
             signal.signal(number, _terminate)
     try:
         tool()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None if it was closed before the start
+            sys.stdout.flush()
     except Interrupted as end:
         return _print_end(str(end), end.exit_code, word="stopped")
     except KeyboardInterrupt:

@@ -31,6 +31,10 @@ def check_place(*paths: Path) -> None:
             raise InputError(f"{path.parent}: no such folder: create it, or choose another --output")
         if path.is_dir():
             raise InputError(f"{path}: is a folder: choose another --output")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is a pipe or a device, which a file would replace: choose another --output")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise InputError(f"{path.parent}: you may not write there: choose another --output")
 
 
 def gone(folder: Path) -> InputError:

@@ -63,7 +63,16 @@ def peak_memory_mib(device: torch.device) -> float:
 
 
 _MEMINFO = Path("/proc/meminfo")
-_GROUP = Path("/sys/fs/cgroup")
+_GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+
+_UNLIMITED = 2**62
+"""Limits of a control group of version 1 from here on mean that there is none."""
+
+_FILES = (
+    ("memory.max", "memory.current", "inactive_file "),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "),
+)
+"""Limit, use and the line of cached files in `memory.stat`, of a control group of version 2 and of version 1."""
 
 
 def free_bytes(device: torch.device) -> int | None:
@@ -71,8 +80,8 @@ def free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    known = [value for value in (_available(_MEMINFO), _left_in_group(_GROUP)) if value is not None]
-    return min(known, default=None)
+    left = [_available(_MEMINFO), *(_left_in_group(folder, *files) for folder in _groups() for files in _FILES)]
+    return min((value for value in left if value is not None), default=None)
 
 
 def _available(meminfo: Path) -> int | None:
@@ -82,19 +91,34 @@ def _available(meminfo: Path) -> int | None:
     return next((int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvailable:")), None)
 
 
-def _left_in_group(folder: Path) -> int | None:
-    """Return the memory left below a container's limit, if it has one; cached files count as free."""
+def _groups() -> set[Path]:
+    """Return the folders of the control groups that may limit this process: its own ones, and those around them."""
+    lines = _OWN_GROUP.read_text(errors="ignore").splitlines() if _OWN_GROUP.is_file() else []
+    folders = {_GROUPS, _GROUPS / "memory"}  # a container may see its own group there, whatever its path outside
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "memory") and ".." not in path:
+            top = _GROUPS / controllers
+            own = top / path.lstrip("/")
+            folders |= {own, *(parent for parent in own.parents if parent.is_relative_to(top))}
+    return folders
+
+
+def _left_in_group(folder: Path, limit: str, used: str, cached: str) -> int | None:
+    """Return the memory left below the limit of a control group, if it has one; cached files count as free."""
     try:
-        limit = (folder / "memory.max").read_text(encoding="ascii").strip()
-        used = int((folder / "memory.current").read_text(encoding="ascii"))
+        most = (folder / limit).read_text(encoding="ascii").strip()
+        taken = int((folder / used).read_text(encoding="ascii"))
     except OSError:
         return None
-    return None if limit == "max" else max(0, int(limit) - used + _cached(folder / "memory.stat"))
+    if most == "max" or int(most) >= _UNLIMITED:
+        return None
+    return max(0, int(most) - taken + _cached(folder / "memory.stat", cached))
 
 
-def _cached(stat: Path) -> int:
+def _cached(stat: Path, name: str) -> int:
     lines = stat.read_text(encoding="ascii").splitlines() if stat.is_file() else []
-    return sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+    return sum(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:

@@ -1,5 +1,6 @@
 """Child processes that answer one request, and the signals that end a process."""
 
+import errno
 import json
 import os
 import pkgutil
@@ -11,12 +12,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from forecast.common.errors import Interrupted
 
 GLANCE = 0.5
 """Seconds of one wait for a reply: a signal just before an unlimited wait would go unnoticed."""
@@ -52,8 +55,11 @@ class Child:
     def __init__(
         self, function: str, request: Mapping[str, Any], *, threads: int | None = None, scratch: Path | None = None
     ) -> None:
-        with tempfile.TemporaryFile() as file:
-            self._output = os.dup(file.fileno())
+        try:
+            with tempfile.TemporaryFile() as file:
+                self._output = os.dup(file.fileno())
+        except FileNotFoundError:  # from Python's search for a folder that can be written
+            raise OSError(errno.ENOSPC, "no temporary folder can be written (TMPDIR)") from None
         self.process = subprocess.Popen(
             command(function),
             stdin=subprocess.PIPE,
@@ -158,6 +164,30 @@ SIGNALS = (*ENDING, signal.SIGINT)
 def is_heard(number: signal.Signals) -> bool:
     """Return whether a signal is not ignored, as SIGHUP is under `nohup`."""
     return signal.getsignal(number) is not signal.SIG_IGN
+
+
+def run_to_its_end(command: Sequence[str], **options: Any) -> int:
+    """Run a command that saves its state when it is stopped, and return its exit code.
+
+    The first signal is passed on as SIGTERM. Once the command has ended, `Interrupted` is raised. `options` are for
+    `subprocess.Popen`.
+    """
+    process = subprocess.Popen(command, process_group=0, **options)
+    stop = StopRequest(process.terminate)
+    stop.listen()
+    code = None
+    try:
+        while code is None:
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(GLANCE)
+    except BaseException:  # a second signal
+        process.kill()
+        raise
+    finally:
+        stop.forget()
+    if stop.number is not None:
+        raise Interrupted("run the same command again to continue", stop.number)
+    return code
 
 
 class StopRequest:

@@ -29,7 +29,7 @@ def progress(
     updated continuously. Otherwise output appears only between passes, so that it does not slow them. `console`
     defaults to the error stream.
     """
-    console = Console(stderr=True) if console is None else console
+    console = _ErrorStream(stderr=True) if console is None else console
     if quiet:
         yield lambda text: None, lambda count: None
         return
@@ -91,6 +91,12 @@ def _lines(total: int, console: Console, elsewhere: bool) -> Iterator[Reports]:
         over.set()
         if thread is not None:
             thread.join()
+
+
+class _ErrorStream(Console):
+    def on_broken_pipe(self) -> None:
+        """Raise the error; rich would discard what is printed on the output stream too."""
+        raise BrokenPipeError
 
 
 class _State:

@@ -108,7 +108,7 @@ class _Scorer:
         is_held_out = validation.intervals is not None
         if group.size > 1:
             calibration, is_held_out = group.hand_out((calibration, is_held_out))
-        if not self.data.split.test and is_held_out:  # without a test split: not the intervals that these windows calibrated
+        if is_held_out and not self.data.split.test:  # these windows calibrated the intervals: keep the held-out scores
             scored = validation
         else:
             scored = evaluate(forecaster, test, size, group=group, units=units, calibration=calibration)

@@ -29,7 +29,11 @@ def options_of(module: str, about: str) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("overrides", nargs="*", help="overrides of train.py, such as data=etth1 context_length=2880")
     add("--mechanisms", nargs="+", default=[], help="such as linear or probsparse:factor=3 (default: all)")
-    add("--memory-gib", type=gibibytes, help="memory limit of a training in GiB (default: the free memory)")
+    add(
+        "--memory-gib",
+        type=gibibytes,
+        help="memory limit of a training in GiB (default: the free memory of a GPU, 80 %% of a CPU's)",
+    )
     add("--seconds", type=seconds, default=4.0, help=STEPS_HELP)
     add("--rounds", type=positive, default=LEAST_ROUNDS, help="measurements of each mechanism (default: %(default)s)")
     add("--limit", type=seconds, default=600.0, help="time limit of one measurement in seconds (default: %(default)s)")

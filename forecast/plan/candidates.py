@@ -31,6 +31,8 @@ class Candidate:
 
 def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:
     """Return the candidates: `mechanisms` such as `probsparse:factor=3`, or those in `attention=…`, or all."""
+    if sweeps := [word for word in overrides if word.lstrip("+~").startswith("sweep.")]:
+        raise InputError(f"{sweeps[0]}: a plan is about one training: leave it out")
     words = [word for word in overrides if not word.startswith(CHOICE)]
     chosen = [name for word in overrides if word.startswith(CHOICE) for name in word.removeprefix(CHOICE).split(",")]
     if chosen and mechanisms:

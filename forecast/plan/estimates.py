@@ -68,7 +68,10 @@ def try_sizes(candidate: Candidate, row: Row, send: Send, memory: int) -> list[R
     if row["largest_batch"]:
         changed["batch"] = {"training": {**config["training"], "batch_size": row["largest_batch"]}}
     if row["largest_look_back"]:
-        changed["look-back"] = {"context_length": row["largest_look_back"]}
+        length = row["largest_look_back"]
+        changed["look-back"] = {"context_length": length}
+        if "window_look_back" in config.get("data", {}):  # generated windows follow the look-back
+            changed["look-back"]["data"] = {**config["data"], "window_look_back": length}
     trials = []
     for size, change in changed.items():
         answer = send(Request(STEP, {**config, **change}, 0.0, memory), candidate.label)

@@ -1,7 +1,8 @@
 """Requests to the process that measures a candidate, and its answers."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from forecast.benchmark.limits import measure_in_child
@@ -21,6 +22,7 @@ class Request:
     config: dict[str, Any]
     seconds: float  # of steps that a MEASURE or AGAIN times
     memory_bytes: int  # memory limit
+    folder: str = ""  # for the files of a short training
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,6 @@ def _footprint(levels: list[dict[str, Any]], **plain: Any) -> Footprint:
 def request_child(request: Request, label: str, limit: float) -> Answer:
     """Send the request for the mechanism `label` to a new process, within `limit` seconds, and return its answer."""
     late = f"took more than {limit:,.0f} s: raise --limit"
-    return Answer.of(
-        measure_in_child("forecast.plan.worker:answer_request", asdict(request), limit, label=label, late=late)
-    )
+    with TemporaryDirectory() as folder:  # of this process: the other one may be killed
+        asked = asdict(replace(request, folder=folder))
+        return Answer.of(measure_in_child("forecast.plan.worker:answer_request", asked, limit, label=label, late=late))

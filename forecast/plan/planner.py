@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from forecast.benchmark.limits import REFUSED, SHARE, memory_bytes
+from forecast.benchmark.limits import DISK, MEMORY, REFUSED, SHARE, memory_bytes
 from forecast.benchmark.machine import facts_of
-from forecast.common.errors import InputError, Interrupted
+from forecast.common.cli import what_to_make_smaller
+from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, ProcessFailed
 from forecast.common.files import check_place, write_json
 from forecast.common.progress import progress
 from forecast.common.tables import WIDTH, Table, show
@@ -21,6 +22,7 @@ from forecast.plan.candidates import Candidate, candidates_of
 from forecast.plan.estimates import Row, Send, estimate, measure, try_sizes
 from forecast.plan.messages import Answer, Request, request_child
 from forecast.plan.tables import plan_table
+from forecast.runs.settings import Settings
 
 Measure = Callable[[Candidate, Send, float, int, Answer | None], Answer]
 """Measures a mechanism once, as `estimates.measure` does."""
@@ -77,13 +79,22 @@ def plan(
                 row["trials"] = try_sizes(candidate, row, send, memory)
     planned = [answer for answers in measured.values() for answer in answers if answer.length is not None]
     if not planned:
-        raise InputError(rows[0]["why"].removeprefix(f"{REFUSED}: "))
+        raise _nothing_planned(rows[0]["why"], settings)
     return rows, {
         "data": settings.data.name, "context_length": settings.context_length, "horizon": settings.horizon,
         "batch": settings.training.batch_size, "rounds": options.rounds,
         "memory_gib": memory / 2**30, "room_gib": usable / 2**30,
         **vars(planned[0].length), **facts_of(device, settings.training.precision, arguments, module),
     }  # fmt: skip
+
+
+def _nothing_planned(why: str, settings: Settings) -> Exception:
+    """Return the error for a plan without a mechanism, for the reason of the first one."""
+    if why.startswith(MEMORY):
+        return NotEnoughMemory(f"{why}: {what_to_make_smaller(settings.plain)}")
+    if why.startswith(DISK):
+        return ProcessFailed(why.removeprefix(f"{DISK}: "), 4)
+    return InputError(why.removeprefix(f"{REFUSED}: "))
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def _paced(request: Request) -> tuple[Preparation, Answer]:
     prepared = perf_counter() - began
     length = _length(made)
     clock = StepClock(request.seconds)
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=request.folder or None) as folder:
         speed = _train_shortly(made, clock, Path(folder))
     pace = clock.pace(prepared + speed.get("compile_seconds", 0.0))
     return made, Answer(

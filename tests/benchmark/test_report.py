@@ -137,3 +137,16 @@ def test_the_picture_is_log_log_with_the_fused_softmax_bold(tmp_path: Path, monk
     assert list(lines["full explicit"].get_xdata()) == [16, 32]
     assert list(lines["full"].get_ydata()) == list(TIMES["full"].values())
     assert list(memory.get_lines()[0].get_ydata()) == list(LENGTHS)
+
+
+def test_the_note_names_only_what_the_full_run_would_raise() -> None:
+    from argparse import Namespace
+
+    from forecast.benchmark.attention import _left_out
+
+    options = Namespace(longest=262_144, seconds=0.5, layer_length=4096, layer_repetitions=10, tables=["lengths"])
+    assert _left_out(options, []) == (
+        "skipped for lack of time: no case. Measured with seconds 0.5 of 2: use --full to measure all"
+    )
+    options.seconds = 2.0
+    assert _left_out(options, []) == "skipped for lack of time: no case"

@@ -192,3 +192,16 @@ def test_lightning_is_not_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class Greedy(MeanAttention):
+    def attend(self, *inputs: Tensor | None) -> Tensor:
+        raise MemoryError("no room")
+
+
+def test_a_lack_of_memory_is_not_a_fault_of_the_mechanism(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace_mean(monkeypatch, Greedy)
+    assert main(["mean"]) == 6
+    assert capsys.readouterr().err == "error: mean: not enough memory (no room): lower --length\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.common.files import read_json, replacing, sha256, write_json
+from forecast.common.files import check_place, read_json, replacing, sha256, write_json
 
 
 def write_half(path: Path, error: BaseException) -> None:
@@ -106,3 +106,11 @@ def test_sha256_matches_the_bytes(tmp_path: Path) -> None:
     content = bytes(range(256)) * 5000
     (tmp_path / "file").write_bytes(content)
     assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+
+
+def test_a_pipe_and_a_device_are_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(InputError, match="is a pipe or a device, which a file would replace"):
+            check_place(path)
+    check_place(tmp_path / "plan.json")

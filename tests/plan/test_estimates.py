@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -108,3 +109,16 @@ def test_an_evaluation_batch_has_at_most_the_windows_of_a_split() -> None:
     assert estimate(Candidate("full", settings_of(config)), [answer], MEMORY)["largest_batch"] == 15
     answer = measured(length=replace(LENGTH, validation=100, test=151))
     assert estimate(Candidate("full", settings_of(config)), [answer], MEMORY)["largest_batch"] == 0
+
+
+def test_a_generated_series_follows_the_look_back_that_is_tried() -> None:
+    row = {"largest_batch": None, "largest_look_back": 40}
+    sent: list[dict[str, Any]] = []
+
+    def send(request: Request, _: str) -> Answer:
+        sent.append(request.config)
+        return measured()
+
+    config = {"context_length": 20, "training": {}, "data": {"kind": "recall", "window_look_back": 20}}
+    try_sizes(Candidate("full", settings_of(config)), row, send, 2**30)
+    assert (sent[0]["context_length"], sent[0]["data"]) == (40, {"kind": "recall", "window_look_back": 40})

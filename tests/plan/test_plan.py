@@ -149,3 +149,20 @@ def test_a_real_process_reports_a_refused_mechanism(capsys: pytest.CaptureFixtur
     out, error = capsys.readouterr()
     assert out == ""
     assert error.startswith("error: attention=linformer cannot be causal: set attention@decoder_attention=full")
+
+
+@pytest.mark.parametrize(
+    ("why", "code", "words"),
+    [
+        ("memory: the process ran out of memory", 6, "reduce one of training.batch_size="),
+        ("disk: No space left on device: free some disk space", 4, "error: No space left on device"),
+    ],
+)
+def test_a_plan_without_a_mechanism_ends_with_the_code_of_the_reason(
+    why: str, code: int, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(planner, "request_child", lambda *_: Answer(why))
+    assert plan("--mechanisms", "full") == code
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
