@@ -116,9 +116,9 @@ class Check:
         except JobFailed as failed:
             code = failed.failure.exit_code
             raise ProcessFailed(f"{candidate.label}: a training ended without a result: {failed}", code) from None
-        except Interrupted as end:
-            number = end.exit_code - 128
-            raise Interrupted("nothing was written, since a check cannot resume", number) from None
+        except (Interrupted, SystemExit) as end:
+            code = end.exit_code if isinstance(end, Interrupted) else int(end.code or 0)
+            raise Interrupted("nothing was written, since a check cannot resume", code - 128) from None
 
 
 def compare(pairs: Sequence[Pair], what: str) -> dict[str, Any]:

@@ -21,6 +21,9 @@ SHARE = 0.8
 STARTING = 120.0
 """Seconds that a process may take before its measurement: imports and building the model."""
 
+DISK_CODE = 4
+"""Exit code of a full or failing disk."""
+
 FAILURES = (InputError, NotFiniteError, MemoryError, RuntimeError, OSError)
 """Exceptions for `why_not`."""
 
@@ -34,7 +37,8 @@ def why_not(error: Exception) -> str:
     if ran_out_of_memory(error):
         return f"{MEMORY}: the device ran out of memory"
     if isinstance(error, OSError) and (known := explain(error)) is not None:
-        return f"{DISK}: {known[0]}"
+        message, code = known
+        return f"{DISK if code == DISK_CODE else REFUSED}: {message}"
     raise error
 
 

@@ -124,7 +124,8 @@ def examine(candidate: Candidate) -> list[Finding]:
 
 
 def _measure(check: Check, candidate: Candidate) -> Finding:
-    # The only place that catches everything: a mechanism that raises fails this check, and the others still run.
+    # The only place that catches everything: a mechanism that raises fails this check, and the others still run. A lack
+    # of memory is no fault of the mechanism and ends the command.
     has_formula = candidate.has_formula
     if check.against == "formula" and not has_formula:
         return Finding(candidate.name, check, None, has_formula=False)

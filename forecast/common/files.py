@@ -1,5 +1,6 @@
 """Atomic writes, folder locks, JSON files and nested mappings."""
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -40,6 +41,22 @@ def check_place(*paths: Path) -> None:
 def gone(folder: Path) -> InputError:
     """Return the error for an output folder that no longer exists."""
     return InputError(f"{folder}: no longer exists: it was removed or renamed while the program wrote to it")
+
+
+def no_temporary_folder() -> OSError:
+    """Return the error for a system without a folder for temporary files."""
+    return OSError(errno.ENOSPC, "no temporary folder can be written (TMPDIR)")
+
+
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """Make a temporary folder, which is removed afterwards."""
+    try:
+        folder = tempfile.TemporaryDirectory()
+    except FileNotFoundError:  # from Python's search for a place that can be written
+        raise no_temporary_folder() from None
+    with folder as name:
+        yield name
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Child processes that answer one request, and the signals that end a process."""
 
-import errno
 import json
 import os
 import pkgutil
@@ -20,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from forecast.common.errors import Interrupted
+from forecast.common.files import no_temporary_folder
 
 GLANCE = 0.5
 """Seconds of one wait for a reply: a signal just before an unlimited wait would go unnoticed."""
@@ -58,8 +58,8 @@ class Child:
         try:
             with tempfile.TemporaryFile() as file:
                 self._output = os.dup(file.fileno())
-        except FileNotFoundError:  # from Python's search for a folder that can be written
-            raise OSError(errno.ENOSPC, "no temporary folder can be written (TMPDIR)") from None
+        except FileNotFoundError:  # from Python's search for a place that can be written
+            raise no_temporary_folder() from None
         self.process = subprocess.Popen(
             command(function),
             stdin=subprocess.PIPE,
@@ -172,16 +172,26 @@ def run_to_its_end(command: Sequence[str], **options: Any) -> int:
     The first signal is passed on as SIGTERM. Once the command has ended, `Interrupted` is raised. `options` are for
     `subprocess.Popen`.
     """
-    process = subprocess.Popen(command, process_group=0, **options)
-    stop = StopRequest(process.terminate)
+    started: list[subprocess.Popen[Any]] = []
+
+    def pass_on() -> None:
+        for process in started:
+            process.terminate()
+
+    stop = StopRequest(pass_on)
     stop.listen()
     code = None
     try:
+        process = subprocess.Popen(command, process_group=0, **options)
+        started.append(process)
+        if stop.number is not None:  # while it started
+            process.terminate()
         while code is None:
             with suppress(subprocess.TimeoutExpired):
                 code = process.wait(GLANCE)
     except BaseException:  # a second signal
-        process.kill()
+        for process in started:
+            process.kill()
         raise
     finally:
         stop.forget()

@@ -105,8 +105,8 @@ class Diagnostic:
             return
         if self.noise > MOST_NOISE:
             raise InputError(
-                f"data.noise={self.noise:g}: must be at most {MOST_NOISE:g}, the deviation of what is to be found: "
-                "with more noise the share of skill is mostly chance"
+                f"data.noise={self.noise:g}: must be at most {MOST_NOISE:g}, the standard deviation of what is to be "
+                "found: with more noise the share of skill is mostly chance"
             )
         least, most = {"recall": 1, "events": self.events}.get(self.kind, 2), self._most_types()
         if not least <= self.number_of_types <= most:

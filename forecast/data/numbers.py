@@ -126,7 +126,7 @@ def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[s
 def trailing_note(times: pd.DatetimeIndex, count: int) -> str:
     """Return a note on trailing rows that are left out; `times` are their times, in any order."""
     rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
-    return f"{rows} no target value, from {times.min()} on: the series ends before, and a forecast continues it"
+    return f"{rows} no target value, from {times.min()} on: the forecast begins after the last value"
 
 
 def _has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Windows of a series, their batches on the device, and the choice of windows with filled values."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -79,18 +78,18 @@ class _Gathered(NamedTuple):
     first: Tensor
 
 
-GOLDEN = (math.sqrt(5) - 1) / 2
-
-
 def thinned_places(count: int, every: int) -> Tensor:
     """Return one place of each `every` neighbours below `count`, rising, the last place included.
 
     Equal distances would take the same hours of every day if they share a factor with the season. Here the place among
-    the neighbours moves by the golden ratio, which fills all phases evenly.
+    the neighbours is drawn: of `every` neighbourhoods in turn, each has another one. The draws are always the same.
     """
-    stretch = torch.arange(-(-count // every))
-    phase = (every * ((stretch.double() * GOLDEN) % 1)).long()
-    return (count - 1 - stretch * every - phase).clamp(min=0).flip(0)
+    random = torch.Generator().manual_seed(0)
+    neighbourhoods = -(-count // every)
+    turns = [torch.randperm(every, generator=random) for _ in range(-(-neighbourhoods // every))]
+    drawn = torch.cat(turns)[:neighbourhoods] if turns else torch.empty(0, dtype=torch.int64)
+    drawn[:1] = 0  # the newest window
+    return (count - 1 - torch.arange(neighbourhoods) * every - drawn).clamp(min=0).flip(0)
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class Windows:
         return replace(self, starts=self.starts[offset::step])
 
     def thinned(self, every: int) -> "Windows":
-        """Return one window of each `every` neighbours, the last included, at all phases of a season alike."""
+        """Return one of every `every` neighbouring windows, the last included, spread evenly over a season."""
         return replace(self, starts=self.starts[thinned_places(len(self), every).to(self.starts.device)])
 
     @property

@@ -70,7 +70,10 @@ def adapted_shift(
 
 
 def _nested(miscoverage: Tensor, percents: Sequence[float]) -> Tensor:
-    """Return miscoverages (h, C, I) of which that of a wider interval is at most that of each narrower one."""
+    """Return miscoverages (h, C, I) of which that of a wider interval is at most that of each narrower one.
+
+    The intervals of a point forecast then contain each other. Those of trained quantiles have scores of their own.
+    """
     narrow_first = torch.tensor(sorted(range(len(percents)), key=lambda place: percents[place]))
     nested = miscoverage.clone()
     nested[..., narrow_first] = miscoverage[..., narrow_first].cummin(-1).values

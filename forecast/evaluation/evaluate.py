@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Forecaster = Callable[[Batch], Tensor]
 
 MAX_RESIDUALS = 2**25
-"""Maximum number of residuals kept for each quantile (128 MiB); a split with more keeps one window of k neighbours."""
+"""Maximum number of residuals kept for each quantile (128 MiB); a split with more keeps one of every k windows."""
 
 LEAST_KEPT = 20
 """Windows that `MAX_RESIDUALS` leaves, if the split has as many: enough for intervals of 95 %."""

@@ -104,7 +104,7 @@ class Calibration:
     def fit(cls, residuals: Tensor, spread: Tensor, trained: Sequence[float] = ()) -> "Calibration":
         """Return the calibration from residuals (W, h, C, K), z-scores, NaN where not observed, in order of time.
 
-        `spread` (W, 1, C) is the spread of each window. Of many windows, some from all phases of a season are stored.
+        `spread` (W, 1, C) is the spread of each window. Of many windows some are stored, spread over a season.
         """
         pairs = max(1, residuals.shape[-1] // 2)
         cells = pairs * residuals.shape[1] * residuals.shape[2]

@@ -91,7 +91,7 @@ def fit_maps(
 
 
 MAX_WINDOWS = 2000
-"""Maximum number of training windows for the offsets of quantiles, evenly spaced."""
+"""Maximum number of training windows for the offsets of quantiles."""
 
 
 def fit_offsets(linear_map: LinearMap, train: Windows, levels: Sequence[float], batch_size: int) -> Tensor:
@@ -198,7 +198,7 @@ def _errors(trial: _Trial, others: list[LinearMap], batch_size: int) -> Tensor:
 
 
 def split_in_time(train: Windows, every: int) -> tuple[Windows, Windows]:
-    """Split one training window of each `every` neighbours into an early and a late set that share no target."""
+    """Split one of every `every` neighbouring training windows into an early and a late set that share no target."""
     thinned, first = train.thinned(every), int(train.starts[int(EARLY * len(train))])
     masks = (thinned.starts <= first - train.horizon, thinned.starts >= first)
     early, late = (replace(thinned, starts=thinned.starts[mask]) for mask in masks)

@@ -25,7 +25,7 @@ take several hundred MB of memory.
 """
 
 FIT_OPERATIONS = 2e11
-"""Maximum number of multiplications for the normal equations; beyond it, only every n-th window is used."""
+"""Maximum number of multiplications for the normal equations; beyond it, one of every n windows is used."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class Ridge(LinearMap):
-    """A ridge map fitted on every `every`-th window; `penalty` is relative to the Gram matrix's mean diagonal."""
+    """A ridge map fitted on one of every `every` windows; `penalty` is relative to the Gram matrix's mean diagonal."""
 
     penalty: float = 0.0
     every: int = 1
@@ -280,7 +280,7 @@ def refit(train: Windows, ridge: Ridge) -> Ridge:
 
 
 def _thinning(train: Windows, most: float) -> int:
-    """Return k such that the map is fitted on one window of each k neighbours."""
+    """Return k such that the map is fitted on one of every k neighbouring windows."""
     look_back, layout = _look_back(train), train.layout
     inputs = layout.num_features(train.horizon)
     columns = look_back + inputs

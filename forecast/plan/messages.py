@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from forecast.benchmark.limits import measure_in_child
+from forecast.common.files import temporary_folder
 from forecast.plan.footprint import Footprint, Level, Line
 from forecast.plan.pace import Length, Pace
 
@@ -29,7 +29,7 @@ class Request:
 class Answer:
     """The answer to a `Request`; None if not requested or not reached."""
 
-    why: str = ""  # reason of a failure, beginning with `refused`, `memory` or `time`
+    why: str = ""  # reason of a failure, beginning with `refused`, `memory`, `disk` or `time`
     length: Length | None = None
     pace: Pace | None = None
     footprint: Footprint | None = None
@@ -56,6 +56,6 @@ def _footprint(levels: list[dict[str, Any]], **plain: Any) -> Footprint:
 def request_child(request: Request, label: str, limit: float) -> Answer:
     """Send the request for the mechanism `label` to a new process, within `limit` seconds, and return its answer."""
     late = f"took more than {limit:,.0f} s: raise --limit"
-    with TemporaryDirectory() as folder:  # of this process: the other one may be killed
+    with temporary_folder() as folder:  # of this process: the other one may be killed
         asked = asdict(replace(request, folder=folder))
         return Answer.of(measure_in_child("forecast.plan.worker:answer_request", asked, limit, label=label, late=late))

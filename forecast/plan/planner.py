@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from forecast.benchmark.limits import DISK, MEMORY, REFUSED, SHARE, memory_bytes
+from forecast.benchmark.limits import DISK, DISK_CODE, MEMORY, REFUSED, SHARE, memory_bytes
 from forecast.benchmark.machine import facts_of
 from forecast.common.cli import what_to_make_smaller
 from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, ProcessFailed
@@ -93,7 +93,7 @@ def _nothing_planned(why: str, settings: Settings) -> Exception:
     if why.startswith(MEMORY):
         return NotEnoughMemory(f"{why}: {what_to_make_smaller(settings.plain)}")
     if why.startswith(DISK):
-        return ProcessFailed(why.removeprefix(f"{DISK}: "), 4)
+        return ProcessFailed(why.removeprefix(f"{DISK}: "), DISK_CODE)
     return InputError(why.removeprefix(f"{REFUSED}: "))
 
 

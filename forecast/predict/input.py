@@ -79,8 +79,9 @@ class Expected:
         """Return the time column of training, None if the table lacks it and at most one other holds its times."""
         if self.time_column in frame.columns:
             return self.time_column
-        if self.time_format.columns is None and not isinstance(frame.index, (pd.DatetimeIndex, pd.PeriodIndex)):
-            rivals = [str(name) for name in frame.columns if holds_times(frame[name])]
+        if self.time_format.columns is None and isinstance(frame.index, pd.RangeIndex):
+            date_format = self.time_format.fitting(frame, None).date_format
+            rivals = [str(name) for name in frame.columns if holds_times(frame[name], date_format)]
             if len(rivals) > 1:
                 raise InputError(
                     f"{source}: it lacks {self.time_column!r}, the time column of training, and "

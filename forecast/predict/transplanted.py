@@ -144,8 +144,12 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
         placing=Placing(device=device, folder=run.path),
     )
     manifest = json.loads(json.dumps(data.manifest()))
-    for facts in (manifest["data"], trained["data"]):
-        (facts.get("holidays") or {}).pop("library", None)  # another version matters only if its holidays differ
+    here, there = ((facts["data"].get("holidays") or {}).get("library") for facts in (manifest, trained))
+    if here != there:
+        raise InputError(
+            f"{run.path}: was trained with version {there} of the package holidays, here is {here}: install that "
+            "version, or train it again"
+        )
     if any(value != trained.get(key) for key, value in manifest.items()):
         raise InputError(f"{run.path}: the data differ from those of training: train it again")
     return data

@@ -78,7 +78,7 @@ class Task:
 class Cell:
     """The runs of an arm on a task, one per seed, at the learning rate that validation chose among `rates`.
 
-    `rates_left_out` have fewer seeds.
+    Rates with fewer seeds are left out.
     """
 
     task: Task
@@ -285,7 +285,7 @@ ATTENTION = ("attention", "decoder_attention", "cross_attention")
 
 
 def _attention(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the mechanisms of a configuration for a label; one that is in every place has a word for it."""
+    """Return the mechanisms of a configuration for a label, which says if one is in every place."""
     own = {group: config.get(group) for group in ATTENTION}
     everywhere = config["cross_attention"] == config["attention"]
     return {**own, "cross_attention": {"name": "everywhere"}} if everywhere else own

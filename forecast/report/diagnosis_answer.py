@@ -114,14 +114,14 @@ def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None
             unsure.append(f"at {getattr(task, size):,} with {_quoted(both)}")
     found = [f"first falls below {HALF:g} {listed(falls)}"] if falls else []
     found += [f"stays at {HALF:g} or above with {_quoted(left)}"] if left else []
-    found += [f"has an interval that includes {HALF:g} {listed(unsure)}"] if unsure else []
+    open_ = f"; its interval includes {HALF:g} {listed(unsure)}" if unsure else ""
     others = diagnosis.sizes(tasks[0], size)
     values = listed([f"{getattr(task, size):,}" for task in tasks])
     steps = sorted({number for task in tasks for arm in arms for number in diagnosis.cells[task, arm].steps})
     trained = f" (trainings of {steps[0]:,} to {steps[-1]:,} steps)" if len(steps) > 1 else ""
     return (
         f"`{tasks[0].kind}`{''.join(f', {word}' for word in others)}, with {values} {SIZES[size]}{trained}: the share "
-        f"of the achievable skill {'; it '.join(found)}."
+        f"of the achievable skill {'; it '.join(found)}{open_}."
     )
 
 

@@ -38,7 +38,8 @@ def doubts(diagnosis: Diagnosis) -> list[str]:
 def _single_seeds(diagnosis: Diagnosis) -> Iterator[str]:
     cells = diagnosis.cells.values()
     if singles := sum(len(cell.runs) == 1 for cell in cells):
-        yield f"{singles} of {counted(len(cells), 'cell')} of the map have one seed: another seed may differ."
+        has = "has" if len(cells) == 1 else "have"
+        yield f"{singles} of {counted(len(cells), 'cell')} of the map {has} one seed: another seed may differ."
 
 
 def _still_falling(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
@@ -46,8 +47,8 @@ def _still_falling(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
     arms = [f"`{cell.arm}`" for cell in diagnosis.of(task) if cell.mean < HALF and any(map(is_best_last, cell.runs))]
     if arms:
         yield (
-            f"{_named(diagnosis, task)}: more steps may help {listed(arms)}, whose validation error was lowest at the "
-            "last validation."
+            f"{_named(diagnosis, task)}: more steps may help {listed(arms)}: the validation error was still falling at "
+            "the end."
         )
 
 
@@ -77,7 +78,8 @@ def _options_of_arms(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
 
 
 def _told(key: str, by_arm: Mapping[str, Collection[str]]) -> bool:
-    return all(f"{key}=" in arm for arm in by_arm)
+    group = key.removesuffix("._target_").removesuffix(".name")  # in a name, `scheduler=cosine` stands for its class
+    return all(f"{group}=" in arm for arm in by_arm)
 
 
 def _options_along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> Iterator[str]:
@@ -89,7 +91,7 @@ def _options_along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> It
             values.setdefault(f"{getattr(task, size):,}", []).extend(cell.runs)
     if differing := list(_differing(values)):
         yield (
-            f"`{tasks[0].kind}` against {SIZES[size]}: these options differ along the curve: "
+            f"`{tasks[0].kind}` against {SIZES[size]}: the points of the curve differ in these options too: "
             f"{_listed(differing, 'at')}."
         )
 

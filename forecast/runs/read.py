@@ -15,7 +15,7 @@ from forecast.common.text import holds_steering
 from forecast.evaluation.interval_scores import REPORTED
 from forecast.evaluation.metrics import RELATIVE, skill
 from forecast.runs.integrity import ForeignRun
-from forecast.runs.labels import NOT_SCORED, data_key, unique_labels
+from forecast.runs.labels import data_key, unique_labels
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
@@ -217,6 +217,10 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
+PLACES = ("name", "path", "file_name", "url", "about", "sha256", "targets")
+"""Keys of `data` that name a file and its targets; a result has the hash of the file and the list of the targets."""
+
+
 def _identity(result: dict[str, Any]) -> dict[str, Any]:
     """Return the values that runs of other seeds share: configuration, device, precision and data.
 
@@ -227,7 +231,7 @@ def _identity(result: dict[str, Any]) -> dict[str, Any]:
     values = flatten(result["config"]).items()
     settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
     sha256 = look_up(result, "data.sha256")
-    told = {f"data.{key}" for key in NOT_SCORED} if sha256 else set()  # the hash and the targets tell the same
+    told = {f"data.{key}" for key in PLACES} if sha256 else set()  # the hash and the targets tell the same
     scored = {key: value for key, value in settings.items() if key not in told}
     facts = [scored, result.get("device"), result.get("precision"), sha256, look_up(result, "data.targets")]
     of = json.dumps(facts, sort_keys=True)

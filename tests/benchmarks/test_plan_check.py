@@ -76,10 +76,11 @@ def test_plans_and_trainings_alternate_and_give_ratios_and_rankings(
         (JobFailed(Failure("horizon 0: too short", "InputError", 2)), 2, "a training ended without a result: horizon"),
         (JobFailed(Failure("the disk is full", "OSError", 4)), 4, "a training ended without a result: the disk"),
         (Interrupted("the same command resumes it", 15), 143, "nothing was written"),
+        (SystemExit(130), 130, "nothing was written"),
     ],
 )
 def test_an_unfinished_training_ends_the_check_in_one_line(
-    end: Exception,
+    end: BaseException,
     code: int,
     words: str,
     requests: list[tuple[str, str]],

@@ -37,9 +37,7 @@ def test_rows_behind_the_last_target_are_as_if_they_were_not_there(missing: str,
     series = read(given, missing)
     same(series, read(whole.iloc[:-AHEAD], missing))
     first = whole["when"].iloc[-AHEAD]
-    wanted = (
-        f"the last 5 rows have no target value, from {first} on: the series ends before, and a forecast continues it"
-    )
+    wanted = f"the last 5 rows have no target value, from {first} on: the forecast begins after the last value"
     assert wanted in series.notes
 
 

@@ -202,11 +202,15 @@ def test_thinned_windows_are_one_of_each_neighbourhood(every: int) -> None:
     assert [(999 - place) // every for place in reversed(places)] == list(range(-(-1000 // every)))
 
 
-@pytest.mark.parametrize("every", [8, 12, 16, 24, 48, 192])
-def test_thinned_windows_begin_at_all_hours_of_the_day(every: int) -> None:
-    hours = torch.bincount(thinned_places(24_000, every) % 24, minlength=24)
-    assert int(hours.min()) >= (1 if every == 192 else 0.5 * 24_000 / every / 24)
-    assert len((torch.arange(0, 24_000, every) % 24).unique()) <= 3  # at equal distances
+@pytest.mark.parametrize("season", [24, 96, 144, 168, 288])
+def test_thinned_windows_are_spread_evenly_over_a_season(season: int) -> None:
+    """The eighths of a season have equal shares, whatever the distance; at equal distances some have none."""
+    for every in range(2, 200):
+        count = 1000 * every
+        parts = torch.bincount((thinned_places(count, every) % season) * 8 // season, minlength=8)
+        assert 0.6 * 125 < int(parts.min()) <= int(parts.max()) < 1.4 * 125, every
+    empty = torch.bincount((torch.arange(0, 1000 * season, season) % season) * 8 // season, minlength=8)
+    assert int(empty.min()) == 0
 
 
 def test_the_overlap_is_counted_from_the_starts() -> None:

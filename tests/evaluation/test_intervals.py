@@ -211,7 +211,7 @@ def test_each_step_is_calibrated_on_all_hours_of_the_day(monkeypatch: pytest.Mon
     assert calibration.count == 1000
     ends = calibration.quantiles(torch.zeros(1, 24, 1), torch.ones(1, 1, 1), interval_levels(80))[0, :, 0]
     covered = ((errors >= ends[:, 0]) & (errors <= ends[:, 1])).double().mean(0)
-    assert 0.76 < float(covered.min()) < float(covered.max()) < 0.84
+    assert 0.75 < float(covered.min()) < float(covered.max()) < 0.85  # a share of 1,000 windows varies by 0.013
 
 
 def test_crossing_quantiles_do_not_move_the_median() -> None:

@@ -73,3 +73,10 @@ def test_two_columns_of_dates_without_that_of_training_are_refused_with_its_name
     with pytest.raises(InputError, match="'valid', 'issued' all hold dates: rename one of them to 'date'"):
         expected.check(table, "mine")
     assert expected.check(table.drop(columns="issued"), "mine").frame.index.tolist() == TIMES.tolist()
+
+
+def test_a_column_in_the_format_of_training_is_the_time_column_beside_other_dates() -> None:
+    expected = Expected(["load"], [], "date", "h", STRICT, 20, time_format=FORMAT)
+    times = TIMES.strftime("%d.%m.%y %H:%M")
+    table = pd.DataFrame({"when": times, "issued": TIMES.astype(str), "load": np.arange(30.0)})
+    assert expected.check(table, "mine").frame.index.tolist() == TIMES.tolist()

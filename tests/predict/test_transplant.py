@@ -288,11 +288,14 @@ def test_predict_notes_when_another_attention_changes_nothing(
     assert ("the forecast does not change: it is the linear path alone" in capsys.readouterr().out) == (share == 0)
 
 
-def test_another_version_of_the_library_of_holidays_is_no_other_data(
-    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_version_of_the_package_of_holidays_is_named(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Its holidays may differ, and the scores with them."""
     words = ["data=csv", f"data.path={tiny_run.source}", "data.holidays=DE", "training.max_steps=1"]
     run, _ = train(quick(tmp_path, *words))
     holidays = pytest.importorskip("holidays")
+    trained = holidays.__version__
     monkeypatch.setattr(holidays, "__version__", "0.1")
-    assert transplant(["--run", str(run.path), "--attention", "linear"]) == 0
+    assert transplant(["--run", str(run.path), "--attention", "linear"]) == 2
+    assert f"version {trained} of the package holidays, here is 0.1: install that version" in capsys.readouterr().err

@@ -352,7 +352,8 @@ def test_options_that_no_name_tells_are_listed(tmp_path: Path) -> None:
     )
     assert many.startswith("`recall`, 8 types: these options differ")
     assert curve == (
-        "`recall` against types: these options differ along the curve: `training.batch_size` (64 at 4; 128 at 8)."
+        "`recall` against types: the points of the curve differ in these options too: "
+        "`training.batch_size` (64 at 4; 128 at 8)."
     )
 
 
@@ -369,7 +370,7 @@ def test_a_mechanism_that_was_still_learning_is_named(tmp_path: Path) -> None:
     results = [result_of("recall", "full", 0.1, seed=seed) for seed in (1, 2)]
     results[1]["model"]["best_step"] = results[1]["model"]["steps"]
     assert doubts(diagnose(read_runs([write(tmp_path, results)]).runs)) == [
-        "`recall`, 4 types: more steps may help `full`, whose validation error was lowest at the last validation."
+        "`recall`, 4 types: more steps may help `full`: the validation error was still falling at the end."
     ]
 
 
@@ -408,7 +409,7 @@ def test_a_curve_says_where_an_interval_includes_half(tmp_path: Path) -> None:
     shares = {(4, 1): 0.99, (4, 2): 0.99, (15, 1): 0.99, (15, 2): 0.1}
     results = [result_of("recall", "full", share, types=types, seed=seed) for (types, seed), share in shares.items()]
     *_, curve = sentences(diagnose(read_runs([write(tmp_path, results)]).runs))
-    assert curve.endswith("stays at 0.5 or above with `full`; it has an interval that includes 0.5 at 15 with `full`.")
+    assert curve.endswith("stays at 0.5 or above with `full`; its interval includes 0.5 at 15 with `full`.")
 
 
 def test_a_share_far_below_zero_is_within_the_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
     last = {override.get_key_element(): override for override in parse(words)}.values()  # the last one wins in Hydra
-    listed = config.hydra.sweeper.get("params") or {}  # an experiment's own lists; one value in place of one is a name
+    listed = config.hydra.sweeper.get("params") or {}  # lists of the experiment, which one value may replace
     sweep = Sweep(
         folder=folder,
         objective=settings.objective,
