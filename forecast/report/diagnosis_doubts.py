@@ -44,7 +44,8 @@ def _single_seeds(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _still_falling(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
     """Yield the arms that did not find the rule although their validation error was lowest at the end."""
-    arms = [f"`{cell.arm}`" for cell in diagnosis.of(task) if cell.mean < HALF and any(map(is_best_last, cell.runs))]
+    cells = [cell for cell in diagnosis.of(task) if cell.mean < HALF and not cell.is_of_control]
+    arms = [f"`{cell.arm}`" for cell in cells if any(map(is_best_last, cell.runs))]
     if arms:
         yield (
             f"{_named(diagnosis, task)}: more steps may help {listed(arms)}: the validation error was still falling at "
