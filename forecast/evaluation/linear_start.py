@@ -19,8 +19,12 @@ MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
 HALF_LIVES = (1, 2, 4)
 """Half-lives, in steps, of the candidates of exponential smoothing."""
 
-ENOUGH = 8
-"""Horizons that a validation split must span to be used alone."""
+ENOUGH = 16
+"""Horizons that a validation split must span to be used alone.
+
+With 8, the ridge was chosen for 7 of 60 random walks with 12 horizons of validation; with 16, for 1. On ETTh2 at 336,
+with 8.6 horizons, it was not chosen although its validation error is 12 % lower.
+"""
 
 EARLY = 0.6
 """Fraction of the training windows that a map is fitted on; the rest score it."""

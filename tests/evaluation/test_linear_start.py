@@ -101,8 +101,11 @@ def test_a_start_is_not_chosen_on_a_short_validation_split_alone() -> None:
     validation.values[:] = (torch.arange(300) % 4)[:, None]  # the season fits here
     short = replace(validation, starts=validation.starts[:1])
     ridge = fit_ridge(train, validation)
-    whole, tail = (choose_start(ridge, train, split, period=4, confidence=0.9) for split in (validation, short))
+    middle = replace(validation, starts=validation.starts[:28])  # ten horizons
+    splits = (validation, middle, short)
+    whole, part, tail = (choose_start(ridge, train, split, period=4, confidence=0.9) for split in splits)
     assert whole.name == SEASON  # it spans enough horizons
+    assert part.name == LAST
     assert tail.name == LAST
 
 
