@@ -117,22 +117,16 @@ def _chunks(forecaster: "Forecaster", count: int) -> list[slice]:
 
 def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
     """Return warnings about the look-back of a checked series and about the model, in words."""
-    facts = forecaster.facts
+    facts, names = forecaster.facts, forecaster.channels
     if facts is None:
         return []
-    of_model = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
-    return [*of_model, *warnings_of_input(forecaster, series)]
-
-
-def warnings_of_input(forecaster: "Forecaster", series: Series) -> list[str]:
-    """Return warnings about the look-back of a checked series, in words."""
-    facts, names = forecaster.facts, forecaster.channels
-    if facts is None or facts.training_range is None:
-        return []
-    rows = slice(max(0, len(series.frame) - forecaster.context_length), None)
-    context = series.frame[names].iloc[rows].to_numpy(np.float64)
-    measured = series.observed_of(names)
-    return facts.training_range.warnings(context, None if measured is None else np.asarray(measured)[rows])
+    warnings = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
+    if facts.training_range is not None:
+        rows = slice(max(0, len(series.frame) - forecaster.context_length), None)
+        context = series.frame[names].iloc[rows].to_numpy(np.float64)
+        measured = series.observed_of(names)
+        warnings += facts.training_range.warnings(context, None if measured is None else np.asarray(measured)[rows])
+    return warnings
 
 
 def naive_forecast(series: Series, targets: list[str], frequency: str, dates: pd.DatetimeIndex) -> pd.DataFrame:

@@ -29,10 +29,10 @@ from forecast.evaluation.intervals import Calibration
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
-from forecast.predict.answer import answer, warnings_of, warnings_of_input
+from forecast.predict.answer import answer, warnings_of
 from forecast.predict.exported import Exported, open_exported
 from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text
-from forecast.predict.input import IN_GAP, Expected
+from forecast.predict.input import ENDS_IN_GAP, Expected
 from forecast.predict.intervals import Forecast, Question
 from forecast.predict.known import gather_known, rows_at
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
@@ -283,8 +283,8 @@ class Forecaster:
             If columns, frequency or time zone differ from training, values are invalid or far outside the range of
             training, `frame` has too few rows, or the run cannot give a level.
         UserWarning
-            A warning, not an error: if labels of a category do not occur in training and count as unknown, or if the
-            look-back begins or ends in a gap or leaves the range of training.
+            A warning, not an error: if labels of a category do not occur in training and count as unknown, or if
+            `frame` ends in a gap. `warnings` tells whether the look-back left the range of training.
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         NotFiniteError
@@ -318,11 +318,11 @@ class Forecaster:
         return warnings_of(self, series)
 
     def _warn(self, series: Series) -> None:
-        """Warn of unknown labels, gaps at the ends and an unusual look-back; the command line prints them instead."""
+        """Warn of unknown labels and of a gap at the end; the command line prints all notes instead."""
         notes = [*series.notes, *(note for table in self._with_unknown_noted(series).ahead for note in table.notes)]
-        told = [note for note in notes if UNSEEN in note or note.startswith(IN_GAP)]
-        for text in (*told, *warnings_of_input(self, series)):
-            warnings.warn(text, UserWarning, stacklevel=3)
+        for note in notes:
+            if UNSEEN in note or note.startswith(ENDS_IN_GAP):
+                warnings.warn(note, UserWarning, stacklevel=3)
 
     def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
         """Return the model's input for a forecast that starts at row `stop` of `series`, and the dates of the forecast.

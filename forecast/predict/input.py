@@ -13,8 +13,8 @@ from forecast.data.series import Series, series_from_frame
 from forecast.data.table import tidy_names
 from forecast.data.timestamps import PLAIN, TimeFormat, holds_times
 
-IN_GAP = ("begins in a gap", "ends in a gap")
-"""Beginnings of the notes on a look-back with a gap at an end."""
+ENDS_IN_GAP = "ends in a gap"
+"""Beginning of the note on an input whose last rows lack values."""
 
 
 class MissingColumns(InputError):
@@ -120,7 +120,7 @@ class Expected:
         name, most = max(gaps.items(), key=lambda pair: pair[1])
         others = f" ({len(gaps) - 1} more begin in a gap)" if len(gaps) > 1 else ""
         steps = f"the first {most} of the {length} steps of the look-back"
-        return [f"{IN_GAP[0]}: {name!r} has no value in {steps}{others}: they are masked"]
+        return [f"begins in a gap: {name!r} has no value in {steps}{others}: they are masked"]
 
     def _ends_in_gap(self, series: Series) -> list[str]:
         """Return a note if a column has no value in the last row."""
@@ -135,7 +135,7 @@ class Expected:
         )
         more = sum(end > 0 for end in ends) - 1
         others = f" ({more} more end in a gap)" if more else ""
-        return [f"{IN_GAP[1]}: {name!r} has no value in the last {most} rows{others}: {repair}"]
+        return [f"{ENDS_IN_GAP}: {name!r} has no value in the last {most} rows{others}: {repair}"]
 
     def _at_frequency(self, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
         """Return the series at the frequency of training; rows may fit another frequency as well."""

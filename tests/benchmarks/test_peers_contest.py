@@ -5,7 +5,7 @@ from torch import nn
 from benchmarks import peers as module
 from benchmarks.peers import Contest, hold, rows_of
 from forecast.benchmark.models import Task
-from forecast.common.errors import InputError
+from forecast.common.errors import NotEnoughMemory
 from forecast.training.steps import Peer
 
 TASK = Task(context_length=8, horizon=2, batch=4, channels=3)
@@ -75,5 +75,5 @@ def test_running_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> N
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(module, "peak_bytes", fail)
-    with pytest.raises(InputError, match=r"^8 → 2, batch 4: the device ran out of memory: lower --batch$"):
+    with pytest.raises(NotEnoughMemory, match=r"^8 → 2, batch 4: not enough memory: lower --batch$"):
         hold(TASK, "inference", (peer("ours"), peer("theirs")), ["fp32"], rounds=1)

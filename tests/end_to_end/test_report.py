@@ -117,6 +117,7 @@ def test_two_data_sets_have_separate_sections_and_pictures(pair: Path, tmp_path:
 @pytest.mark.usefixtures("plain")
 def test_a_new_report_removes_the_pictures_of_the_old_one(pair: Path) -> None:
     (pair / "report-7-error-train.png").write_bytes(b"old")
+    (pair / "report.md").write_text("![of the old report](report-7-error-train.png)\n")
     (pair / "mine.png").write_bytes(b"mine")
     assert main(["--runs", str(pair), "--quiet"]) == 0
     assert written(pair) == FILES | {"mine.png"}

@@ -106,7 +106,7 @@ def _validation_errors(folders: Sequence[str]) -> pd.Series:
 def _overlap(folder: Path) -> int:
     """Return the number of consecutive windows that overlap in their targets, the first included."""
     config = read_json(folder / RESULT)["config"]
-    if "window_look_back" in config["data"]:  # generated windows share no target
+    if look_up(config, "data.window_look_back") is not None:  # generated windows share no target
         return 1
     return math.ceil(int(config["horizon"]) / int(config["training"]["evaluation_stride"]))
 
