@@ -112,8 +112,10 @@ def _left_out(options: Namespace, rows: Sequence[Row]) -> str:
         if used[name] < value and not (name.startswith("layer") and "layer" not in options.tables)
     ]
     skipped = "; ".join(cases) if cases else "no case"
-    measured = f" Measured with {', '.join(smaller)}: use --full to measure all" if smaller else ""
-    return f"skipped for lack of time: {skipped}.{measured}".removesuffix("." if not measured else "")
+    sentences = [f"skipped for lack of time: {skipped}"]
+    if smaller:
+        sentences.append(f"Measured with {', '.join(smaller)}: use --full to measure all")
+    return ". ".join(sentences)
 
 
 def _number(value: float) -> str:

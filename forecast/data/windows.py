@@ -84,6 +84,8 @@ def thinned_places(count: int, every: int) -> Tensor:
     Equal distances would take the same hours of every day if they share a factor with the season. Here the place among
     the neighbours is drawn: of `every` neighbourhoods in turn, each has another one. The draws are always the same.
     """
+    if every == 1:
+        return torch.arange(count)
     random = torch.Generator().manual_seed(0)
     neighbourhoods = -(-count // every)
     turns = [torch.randperm(every, generator=random) for _ in range(-(-neighbourhoods // every))]

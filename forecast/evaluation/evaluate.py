@@ -140,7 +140,8 @@ def _evaluate_share(
     relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
     is_kept = torch.zeros(len(windows), dtype=torch.bool)
-    is_kept[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
+    if keep_residuals:
+        is_kept[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     scores: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
     residuals: list[tuple[Tensor, Tensor]] = []

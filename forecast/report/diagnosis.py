@@ -205,6 +205,10 @@ class Diagnosis:
         """Return the kind of a task, with the sizes that distinguish it from other tasks."""
         return self._names[task]
 
+    def named(self, task: Task) -> str:
+        """Return the name of a task in a sentence, its kind in backticks."""
+        return f"`{task.kind}`{self.name(task).removeprefix(task.kind)}"
+
     @cached_property
     def _names(self) -> dict[Task, str]:
         facts = [{**json.loads(task.other), "noise": task.noise} for task in self.tasks]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from forecast.report.costs import TRAINING, clearly_cheaper, times_cheaper
 from forecast.report.diagnosis import SIZES, Cell, Diagnosis, Task
-from forecast.report.phrases import listed, rounded, two_decimals
+from forecast.report.phrases import listed, quoted, rounded, two_decimals
 
 NEAR = 0.05
 """Arms whose share of skill is lower than the best by at most this are equally good."""
@@ -51,7 +51,7 @@ def _choice(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
     """Yield the mechanism to take on a task, and those of which more seeds may show that they are as good."""
     cells = sorted(diagnosis.of(task), key=lambda cell: -cell.mean)
     shares = listed([f"`{cell.arm}` {_share(cell)}" for cell in cells])
-    name = f"`{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}"
+    name = diagnosis.named(task)
     if max(cell.mean for cell in cells) < NEAR:
         yield f"{name}: no mechanism finds it ({shares} of the achievable skill)."
         return
@@ -75,7 +75,7 @@ def _choice(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
                 price += f", {rounded(times)} times as fast as `{full.arm}`"
         yield f"{found}; take `{take.arm}`: {price}."
     if open_ := [cell.arm for cell in cells if cell not in near and _may_equal(cell, cells[0])]:
-        yield f"{name}: more seeds may show that {_quoted(open_)} {'is' if len(open_) == 1 else 'are'} as good."
+        yield f"{name}: more seeds may show that {quoted(open_)} {'is' if len(open_) == 1 else 'are'} as good."
 
 
 def _no_price(cells: Sequence[Cell]) -> str:
@@ -107,13 +107,13 @@ def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None
         below = [arm for arm in left if diagnosis.cells[task, arm].mean < HALF]
         left = [arm for arm in left if arm not in below]
         if below:
-            falls.append(f"at {getattr(task, size):,} with {_quoted(below)}")
+            falls.append(f"at {getattr(task, size):,} with {quoted(below)}")
         if both := [
             arm for arm in arms if abs(diagnosis.cells[task, arm].mean - HALF) <= diagnosis.cells[task, arm].half
         ]:
-            unsure.append(f"at {getattr(task, size):,} with {_quoted(both)}")
+            unsure.append(f"at {getattr(task, size):,} with {quoted(both)}")
     found = [f"first falls below {HALF:g} {listed(falls)}"] if falls else []
-    found += [f"stays at {HALF:g} or above with {_quoted(left)}"] if left else []
+    found += [f"stays at {HALF:g} or above with {quoted(left)}"] if left else []
     open_ = f"; its interval includes {HALF:g} {listed(unsure)}" if unsure else ""
     others = diagnosis.sizes(tasks[0], size)
     values = listed([f"{getattr(task, size):,}" for task in tasks])
@@ -125,15 +125,11 @@ def _along(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str | None
     )
 
 
-def _quoted(arms: Sequence[str]) -> str:
-    return listed([f"`{arm}`" for arm in arms])
-
-
 def _control(diagnosis: Diagnosis, task: Task) -> str:
     cells = sorted(diagnosis.of(task), key=lambda cell: cell.mean)
     errors = listed([f"`{cell.arm}` {100 * cell.mean:.1f} %" for cell in cells])
     return (
-        f"Control `{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}: the errors lie above the best possible "
+        f"Control {diagnosis.named(task)}: the errors lie above the best possible "
         f"one by {errors}; the better of last value and ridge by {100 * cells[0].simple_excess:.1f} %. Attention has "
         "nothing to find here."
     )

@@ -8,7 +8,7 @@ from forecast.common.text import counted
 from forecast.report.budget import LEFT_OUT_GROUPS, is_best_last
 from forecast.report.diagnosis import ATTENTION, SIZES, Diagnosis, Task
 from forecast.report.diagnosis_answer import HALF
-from forecast.report.phrases import listed
+from forecast.report.phrases import listed, quoted
 from forecast.runs.labels import shown
 from forecast.runs.read import FinishedRun
 
@@ -45,10 +45,9 @@ def _single_seeds(diagnosis: Diagnosis) -> Iterator[str]:
 def _still_falling(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
     """Yield the arms that did not find the rule although their validation error was lowest at the end."""
     cells = [cell for cell in diagnosis.of(task) if cell.mean < HALF and not cell.is_of_control]
-    arms = [f"`{cell.arm}`" for cell in cells if any(map(is_best_last, cell.runs))]
-    if arms:
+    if arms := [cell.arm for cell in cells if any(map(is_best_last, cell.runs))]:
         yield (
-            f"{_named(diagnosis, task)}: more steps may help {listed(arms)}: the validation error was still falling at "
+            f"{diagnosis.named(task)}: more steps may help {quoted(arms)}: the validation error was still falling at "
             "the end."
         )
 
@@ -61,9 +60,9 @@ def _searches(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
         for cell in cells:
             less = f" (without {_rates(cell.rates_left_out)}, of fewer seeds)" if cell.rates_left_out else ""
             words.append(f"`{cell.arm}` {_rates(cell.rates)}{less}")
-        yield f"{_named(diagnosis, task)}: the learning rates to choose from were unequal: {'; '.join(words)}."
+        yield f"{diagnosis.named(task)}: the learning rates to choose from were unequal: {'; '.join(words)}."
     if len(counts := {len(cell.runs) for cell in cells}) > 1:
-        yield f"{_named(diagnosis, task)}: the mechanisms have {min(counts)} to {max(counts)} seeds."
+        yield f"{diagnosis.named(task)}: the mechanisms have {min(counts)} to {max(counts)} seeds."
 
 
 def _rates(rates: Sequence[float | None]) -> str:
@@ -75,7 +74,7 @@ def _options_of_arms(diagnosis: Diagnosis, task: Task) -> Iterator[str]:
     values = {f"`{cell.arm}`": cell.runs for cell in diagnosis.of(task)}
     differing = [(key, by_arm) for key, by_arm in _differing(values) if not _told(key, by_arm)]
     if differing:
-        yield f"{_named(diagnosis, task)}: these options differ between the mechanisms: {_listed(differing, 'with')}."
+        yield f"{diagnosis.named(task)}: these options differ between the mechanisms: {_listed(differing, 'with')}."
 
 
 def _told(key: str, by_arm: Mapping[str, Collection[str]]) -> bool:
@@ -121,7 +120,3 @@ def _listed(differing: Sequence[tuple[str, Mapping[str, Sequence[str]]]], prepos
         told = [f"{value} {preposition} {listed(names)}" for value, names in groups.items()]
         words.append(f"`{key}` ({'; '.join(told)})")
     return ", ".join(words)
-
-
-def _named(diagnosis: Diagnosis, task: Task) -> str:
-    return f"`{task.kind}`{diagnosis.name(task).removeprefix(task.kind)}"

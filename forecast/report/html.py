@@ -178,4 +178,4 @@ def write_report(folder: Path, title: str, found: Found) -> Content:
 
 def _linked(report: Path) -> set[str]:
     """Return the picture files of an earlier report, none if there is no such report."""
-    return set(_LINKED.findall(report.read_text(encoding="utf-8"))) if report.is_file() else set()
+    return set(_LINKED.findall(report.read_text(encoding="utf-8", errors="replace"))) if report.is_file() else set()

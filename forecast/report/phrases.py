@@ -66,6 +66,11 @@ def listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def quoted(names: Sequence[str]) -> str:
+    """Join names for a sentence, each in backticks."""
+    return listed([f"`{name}`" for name in names])
+
+
 def quality_words(comparison: Comparison, role: str = "") -> str:
     """Return how a setting's error compares with another's, as a clause; `role` goes before the other's name."""
     own, against = f"`{comparison.setting.arm}`", f"{role}`{comparison.against.arm}`"
