@@ -175,20 +175,22 @@ def _make_trainer(
         **spread(group),
         "accelerator": "gpu" if prepared.device.type == "cuda" else "cpu",
     }
-    trainer = lightning.Trainer(
-        **options,
-        precision=prepared.precision,  # type: ignore[arg-type]
-        max_steps=prepared.task.total_steps,
-        max_epochs=1,
-        val_check_interval=interval,
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        logger=logger,
-        callbacks=callbacks,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="GPU available but not used")  # as the trainer group says
+        trainer = lightning.Trainer(
+            **options,
+            precision=prepared.precision,  # type: ignore[arg-type]
+            max_steps=prepared.task.total_steps,
+            max_epochs=1,
+            val_check_interval=interval,
+            check_val_every_n_epoch=None,
+            num_sanity_val_steps=0,
+            logger=logger,
+            callbacks=callbacks,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
     leave_signals_alone(trainer)
     return trainer
 

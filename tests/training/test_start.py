@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from lightning.pytorch.accelerators import MPSAccelerator
 
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.training.start import roles_lines
-from tests.support.small import compose, hourly
+from forecast.training.train import train
+from tests.support.small import compose, hourly, quick
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,11 @@ def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
     config = compose("data=csv", f"data.path={tmp_path / 'my.csv'}", "data.targets=[load]")
     lines = roles_lines(load_source(DataSettings.parse(config["data"])))
     assert lines[1].endswith("more_8, more_9 and 10 more")
+
+
+def test_a_cpu_training_beside_an_unused_gpu_prints_no_advice_to_take_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A warning would fail this test; its advice, `Trainer(accelerator='gpu')`, is no word of the command line."""
+    monkeypatch.setattr(MPSAccelerator, "is_available", staticmethod(lambda: True))
+    train(quick(tmp_path, "training.max_steps=2"))
