@@ -66,18 +66,20 @@ def adapted_shift(
         if observed is not None:
             change = torch.where(observed[place, ..., None], change, 0.0)
         miscoverage = (miscoverage + change).clamp(0, 1)
-    return _shift(_nested(miscoverage, percents), nominal)
+    return _shift(miscoverage, nominal)
 
 
-def _nested(miscoverage: Tensor, percents: Sequence[float]) -> Tensor:
-    """Return miscoverages (h, C, I) of which that of a wider interval is at most that of each narrower one.
+def nested(ends: Tensor, percents: Sequence[float]) -> Tensor:
+    """Return lower and upper ends (..., 2 I) of which each interval contains all narrower ones.
 
-    The intervals of a point forecast then contain each other. Those of trained quantiles have scores of their own.
+    Each interval follows its own misses, so that a narrower one can come to reach beyond a wider one. The wider one is
+    then extended.
     """
     narrow_first = torch.tensor(sorted(range(len(percents)), key=lambda place: percents[place]))
-    nested = miscoverage.clone()
-    nested[..., narrow_first] = miscoverage[..., narrow_first].cummin(-1).values
-    return nested
+    lower, upper = ends[..., 0::2].clone(), ends[..., 1::2].clone()
+    lower[..., narrow_first] = lower[..., narrow_first].cummin(-1).values
+    upper[..., narrow_first] = upper[..., narrow_first].cummax(-1).values
+    return torch.stack([lower, upper], -1).flatten(-2)
 
 
 def _shift(miscoverage: Tensor, nominal: Tensor) -> Tensor:

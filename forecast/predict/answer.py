@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.series import Series
-from forecast.evaluation.adaptive import adapted_shift
+from forecast.evaluation.adaptive import adapted_shift, nested
 from forecast.evaluation.intervals import middle
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context, stack
@@ -39,15 +39,18 @@ def answer(forecaster: "Forecaster", series: Series, question: Question) -> Fore
         return Forecast(pd.DataFrame(values, index=dates, columns=targets))
     shift, past = _adapted(forecaster, series, question) if question.adaptive else (None, ())
     spread = _spread(forecaster, context)
-    quantiles = forecaster.calibration.quantiles(output, spread, question.quantiles, shift)[0].numpy()  # (h, C, Q)
+    quantiles = forecaster.calibration.quantiles(output, spread, question.quantiles, shift)[0]  # (h, C, Q)
+    if question.adaptive:
+        ends = 2 * len(question.levels)
+        quantiles = torch.cat([nested(quantiles[..., :ends], question.levels), quantiles[..., ends:]], -1)
     if question.quantile is not None:
-        values = quantiles[..., -1]
+        values = quantiles[..., -1].numpy()
     frames = []
-    for part in (values, *np.moveaxis(quantiles, -1, 0)):
+    for part in (values, *np.moveaxis(quantiles.numpy(), -1, 0)):
         check_forecast(part, dates, targets)
         frames.append(pd.DataFrame(part, index=dates, columns=targets))
-    ends = {level: (frames[1 + 2 * place], frames[2 + 2 * place]) for place, level in enumerate(question.levels)}
-    return Forecast(frames[0], ends, past)
+    intervals = {level: (frames[1 + 2 * place], frames[2 + 2 * place]) for place, level in enumerate(question.levels)}
+    return Forecast(frames[0], intervals, past)
 
 
 def _spread(forecaster: "Forecaster", context: Context) -> Tensor:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from forecast.evaluation.adaptive import RATE, adapted_shift
+from forecast.evaluation.adaptive import RATE, adapted_shift, nested
 from forecast.evaluation.intervals import Calibration, interval_levels
 
 HORIZON, SERIES, PAST = 3, 2, 400
@@ -78,10 +78,19 @@ def test_a_wider_interval_contains_a_narrower_one(percents: tuple[float, float])
     low, high = (scores.quantile(share, dim=0) for share in (0.9, 0.95))
     future = ((low + high) / 2).expand(PAST, HORIZON, SERIES)
     zeros, spread = torch.zeros_like(future), torch.ones(PAST, 1, SERIES, dtype=torch.float64)
-    found = adapted_shift(
-        calibration(), zeros, spread, future, None, torch.arange(PAST), PAST + HORIZON, percents, rate=0.05
-    )
-    miscoverage = 2 * found[..., 0::2] + torch.tensor([1 - percent / 100 for percent in percents], dtype=torch.float64)
-    narrow, wide = miscoverage[..., percents.index(90)], miscoverage[..., percents.index(95)]
-    assert bool((wide <= narrow + 1e-12).all())
-    assert bool((wide == narrow).any())  # without the order, the two would cross
+    levels = [level for percent in percents for level in interval_levels(percent)]
+    at = 20  # a row at which they cross
+    found = adapted_shift(calibration(), zeros, spread, future, None, torch.arange(PAST), at, percents, rate=0.05)
+    ends = calibration().quantiles(zeros[:1], spread[:1], levels, found)
+    wide, narrow = (slice(2 * percents.index(percent), 2 * percents.index(percent) + 2) for percent in (95, 90))
+    assert bool((ends[..., wide][..., 1] < ends[..., narrow][..., 1]).any())
+    mended = nested(ends, percents)
+    assert torch.equal(mended[..., narrow], ends[..., narrow])
+    assert bool((mended[..., wide][..., 0] <= mended[..., narrow][..., 0]).all())
+    assert bool((mended[..., wide][..., 1] >= mended[..., narrow][..., 1]).all())
+
+
+def test_of_three_levels_each_contains_the_narrower_ones() -> None:
+    ends = torch.tensor([[-2.0, 2.0, -1.0, 1.0, -3.0, 3.0], [-1.0, 2.0, -2.0, 1.0, -1.5, 4.0]])
+    expected = torch.tensor([[-2.0, 2.0, -1.0, 1.0, -3.0, 3.0], [-2.0, 2.0, -2.0, 1.0, -2.0, 4.0]])
+    assert torch.equal(nested(ends, [80, 50, 95]), expected)

@@ -259,6 +259,17 @@ def test_adaptive_intervals_widen_after_a_change_of_the_series(tiny_run: TinyRun
     np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
 
 
+def test_an_adaptive_interval_contains_the_narrower_ones(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    crossing = torch.tensor([0.2, -0.2, -0.05, 0.05]).expand(HORIZON, len(TARGETS), 4)  # 95 to 55 %, 80 to 90 %
+    monkeypatch.setattr("forecast.predict.answer.adapted_shift", lambda *arguments: crossing)
+    table = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[95, 80], adaptive=True)
+    wide = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[90])
+    for name in TARGETS:
+        for side in ("lower", "upper"):
+            for level in (80, 95):
+                np.testing.assert_allclose(table[f"{name}_{side}_{level}"], wide[f"{name}_{side}_90"], rtol=1e-6)
+
+
 def test_an_ensemble_says_on_how_many_forecasts_each_member_adapted(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
