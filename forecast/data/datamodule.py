@@ -1,6 +1,6 @@
 """The scaled windows of a checked series on the training device."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,10 @@ from forecast.common.group import ALONE
 from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, seasonal_period, span_of
 from forecast.data.clock import Clock
+from forecast.data.copies import MOST_COMPARED, check_copies
 from forecast.data.known import (
     KnownEncoder,
     KnownLayout,
-    check_copies,
     choose_look_back,
     known_inputs,
     static_features,
@@ -25,11 +25,20 @@ from forecast.data.known import (
 from forecast.data.labels import decode_labels
 from forecast.data.mapped import Address, Recipe
 from forecast.data.scaler import Scaler, check_spikes
+from forecast.data.series import Series
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.storage import IN_MEMORY, Placed, Placing, place
 from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, Windows, causal_starts, check_measured, start_rows
+
+
+def _measured(series: Series, names: Sequence[str], rows: slice) -> pd.DataFrame:
+    """Return columns as numbers, NaN where a value was filled; a label that is no number is NaN too."""
+    labels = decode_labels(series.frame[names].iloc[rows], series.labels)
+    frame = pd.DataFrame({name: pd.to_numeric(labels[name], errors="coerce") for name in names}, copy=False)
+    observed = series.observed_of(names, rows)
+    return frame if observed is None else frame.where(observed)
 
 
 def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:
@@ -175,7 +184,10 @@ class ForecastData(lightning.LightningDataModule):
         known = frame[numbers].to_numpy(np.float64)[train]
         check_spikes(known, self.index[train], numbers, series.observed_of(numbers, train))
         encoder = KnownEncoder.fit(series, source.known_covariates, source.past_covariates, train)
-        check_copies(frame[encoder.numbers].iloc[train], frame[source.targets].iloc[train], horizon)
+        if encoder.known:
+            last = slice(max(train.start, train.stop - MOST_COMPARED), train.stop)
+            compared, targets = (_measured(series, names, last) for names in (encoder.known, source.targets))
+            check_copies(compared, targets, horizon)
         encoder.check_range(frame, "the table")
         return encoder
 

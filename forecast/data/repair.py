@@ -1,7 +1,7 @@
 """Repairs of a series: duplicate times and missing values."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -164,6 +164,7 @@ def whole_table(
     frequency: str,
     source: str,
     codes: Mapping[int, float] | None = None,
+    held: Collection[int] = (),
     kept_rows: int = 0,
 ) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
@@ -171,8 +172,9 @@ def whole_table(
     The input is sorted by unique times, NaN in empty cells. Leading rows are left out until every column has had a
     value, since only later values could fill them. The last `kept_rows` rows stay: a column has its first value before
     it. `how` is "ffill" or "mask" (the last value), "interpolate" (linear in time, the last value at the end) or
-    "error" (refuses gaps; the input must have no empty cell). The columns at the places `codes` are labels: a missing
-    row repeats the last one, or has the label of that number, not NaN, if it has occurred before.
+    "error" (refuses gaps; the input must have no empty cell). The columns at the places `held` are not interpolated but
+    repeat the last value. The columns at the places `codes` are labels: a missing row repeats the last one, or has the
+    label of that number, not NaN, if it has occurred before.
     """
     times, values, rows = table
     codes = codes or {}
@@ -190,7 +192,7 @@ def whole_table(
     observed = ~np.isnan(values)
     start, notes = _start(times, observed, columns, source, kept_rows)
     for place in np.flatnonzero(~observed.all(0)):
-        fill = _line if how == "interpolate" and place not in codes else _last
+        fill = _line if how == "interpolate" and place not in codes and place not in held else _last
         repeated = fill(values[:, place], observed[:, place], times)
         label = codes.get(int(place), np.nan)
         after = np.maximum.accumulate(values[:, place] == label)  # later rows have no say

@@ -259,6 +259,7 @@ def series_from_frame(
             frequency=step,
             source=source,
             codes={place: numbers.get(place, np.nan) for place in codes.values()},
+            held=[chosen.index(name) for name in known],  # a line over the end of a horizon knows what comes after it
             kept_rows=kept_rows,
         )
     except Flaw as flaw:

@@ -203,3 +203,45 @@ def test_a_value_whose_square_overflows_float32_is_named(value: float) -> None:
     table.iloc[250, 1] = value
     with pytest.raises(InputError, match=r"^column 'b', .*: -?9\.97e\+36 is .*e\+3\d standard deviations of the train"):
         make(table)
+
+
+def known(table: pd.DataFrame, missing: str = "error", categorical: tuple[str, ...] = ()) -> ForecastData:
+    """Return the data of a table with the target `a` and the known covariate `k`."""
+    series = series_from_frame(
+        table.reset_index(),
+        columns=["a", "k"],
+        covariates=["k"],
+        known=["k"],
+        categorical=categorical,
+        policies=Policies("mean", missing),
+    )
+    return ForecastData(
+        Source(series, ["a"], [], None, known_covariates=["k"]),
+        SPLIT, context_length=24, horizon=4, batch_size=16, evaluation_batch_size=32, seed=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", ["ffill", "interpolate", "mask"])
+@pytest.mark.parametrize("gaps", [[50], [30, 90, 91, 150]])
+def test_a_copy_of_the_target_is_refused_although_cells_were_filled(missing: str, gaps: list[int]) -> None:
+    table = frame()[["a"]].assign(k=frame()["a"])
+    table.iloc[gaps, 0] = np.nan
+    with pytest.raises(InputError, match="column 'k' is the target 'a', so its future contains the answer"):
+        known(table, missing)
+
+
+def test_labels_that_are_the_values_of_the_target_are_refused() -> None:
+    counts = np.random.default_rng(3).integers(0, 12, 300)
+    table = frame()[[]].assign(a=counts.astype(float), k=np.roll(counts, -2))
+    with pytest.raises(InputError, match="column 'k' is the target 'a' 2 steps later"):
+        known(table, categorical=("k",))
+
+
+def test_a_gap_of_a_known_number_keeps_the_last_value_so_that_no_later_row_is_read() -> None:
+    """A line over the end of a horizon would know the value after the gap, which a forecast cannot."""
+    table = frame()[["a"]].assign(k=np.arange(300.0))
+    table.iloc[100:110, 1] = np.nan
+    data = known(table, "interpolate")
+    column = data.parts["train"].known[:, -1].numpy()
+    np.testing.assert_array_equal(column[100:110], column[99])
+    assert column[110] > column[109]
