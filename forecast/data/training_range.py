@@ -110,19 +110,36 @@ def _limits(values: np.ndarray, length: int, observed: np.ndarray | None) -> lis
     """Return the `LIMITS` of a column (N,)."""
     measured = np.ones(values.shape, dtype=bool) if observed is None else observed
     masked = np.where(measured, values, np.nan)
-    center = np.nanmean(masked)  # sums of centered values stay exact
-    centered = np.where(measured, values - center, 0.0)
-    count, total, squares = (_sums(part, length) for part in (measured.astype(np.float64), centered, centered**2))
-    present = count > 0
-    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=present)
-    square = np.divide(squares, count, out=np.full(total.shape, np.nan), where=present)
-    level, spread = center + mean, np.sqrt(np.maximum(square - mean**2, 0))
+    level, spread = _windows(masked, min(length, len(values)))
     return [float(limit(part)) for part in (masked, level, spread) for limit in (np.nanmin, np.nanmax)]
 
 
-def _sums(values: np.ndarray, length: int) -> np.ndarray:
-    """Return the sums of `length` consecutive values (N - length + 1,); of all values if there are fewer."""
-    total = np.concatenate([np.zeros(1), np.cumsum(values)])
-    step = min(length, len(values))
-    sums: np.ndarray = total[step:] - total[:-step]
-    return sums
+def _windows(values: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of each `length` consecutive values, (N - length + 1,); NaN is left out.
+
+    The values are cut into blocks of `length`. A window is the end of a block and the start of the next one, so its
+    sums have no value from outside, and a single huge value leaves those of the others exact.
+    """
+    blocks = -(-len(values) // length)
+    padded = np.full((blocks + 1) * length, np.nan)
+    padded[: len(values)] = values
+    halves = padded.reshape(blocks + 1, length)
+    pairs = np.concatenate([halves[:-1], halves[1:]], 1)  # (blocks, 2 length)
+    present = np.isfinite(pairs)
+    center = np.zeros((blocks, 1))
+    filled = present.any(1)
+    center[filled, 0] = np.nanmedian(pairs[filled], 1)  # a level far from 0 would take digits from the squares
+    centered = np.where(present, pairs - center, 0.0)
+    count, total, squares = (_sums(part, length) for part in (present.astype(np.float64), centered, centered**2))
+    some = count > 0
+    mean = np.divide(total, count, out=np.full(total.shape, np.nan), where=some)
+    square = np.divide(squares, count, out=np.full(total.shape, np.nan), where=some)
+    kept = slice(len(values) - length + 1)
+    return (center + mean).ravel()[kept], np.sqrt(np.maximum(square - mean**2, 0)).ravel()[kept]
+
+
+def _sums(pairs: np.ndarray, length: int) -> np.ndarray:
+    """Return the sum of the `length` values from each place of the first half of each row on, (blocks, length)."""
+    to_the_end = pairs[:, length - 1 :: -1].cumsum(1)[:, ::-1]
+    from_the_start = pairs[:, length : 2 * length - 1].cumsum(1)
+    return to_the_end + np.concatenate([np.zeros((len(pairs), 1)), from_the_start], 1)

@@ -41,8 +41,8 @@ from forecast.runs.settings import Settings, exact_convolutions
 from forecast.training.schedule import SCHEDULES
 from forecast.training.task import ForecastTask
 
-METRICS = ("val/mse", "val/mae")
-"""Metrics that a callback can monitor: `ForecastTask` logs them before the callbacks run."""
+METRICS = ("val/selection", "val/mse", "val/mae")
+"""Metrics that a callback can monitor: `ForecastTask` logs them before the callbacks run. The first selects the step."""
 
 QUANTILE_METRICS = (*METRICS, "val/quantile_loss")
 """Metrics that a callback of a run with loss=quantile can monitor."""

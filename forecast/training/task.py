@@ -192,6 +192,7 @@ class ForecastTask(lightning.LightningModule):
             self.log("val/quantile_loss", scores["quantile_loss"], prog_bar=True, sync_dist=True)
         self.log("val/mse", scores["mse"], prog_bar=True, sync_dist=True)  # already equal on all processes
         self.log("val/mae", scores["mae"], sync_dist=True)
+        self.log("val/selection", self.sums.selection_score, sync_dist=True)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """Return the optimizer and a learning rate schedule that advances every step."""

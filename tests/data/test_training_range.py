@@ -100,3 +100,32 @@ def test_the_limits_take_little_memory_beside_the_table() -> None:
     finally:
         tracemalloc.stop()
     assert peak < values.nbytes
+
+
+@pytest.mark.parametrize("rows", [5, 20, 21, 40, 61, 199])
+@pytest.mark.parametrize("share_empty", [0.0, 0.3])
+def test_level_and_spread_are_those_of_every_look_back(rows: int, share_empty: float) -> None:
+    generator = np.random.default_rng(rows)
+    values = generator.normal(size=(rows, 1)) + 7
+    observed = generator.random((rows, 1)) >= share_empty
+    found = TrainingRange.fit(values, ["a"], LENGTH, observed)
+    masked = np.where(observed, values, np.nan)[:, 0]
+    looks = [masked[start : start + LENGTH] for start in range(max(1, rows - LENGTH + 1))]
+    levels, spreads = [np.nanmean(look) for look in looks], [np.nanstd(look) for look in looks]
+    expected = [min(levels), max(levels), min(spreads), max(spreads)]
+    limits = [found.lowest_level, found.highest_level, found.lowest_spread, found.highest_spread]
+    np.testing.assert_allclose(np.concatenate(limits), expected, rtol=1e-9)
+
+
+def test_one_huge_value_leaves_the_spread_of_the_other_look_backs() -> None:
+    values = VALUES[:, :1].copy()
+    plain = TrainingRange.fit(values, ["a"], LENGTH)
+    values[50] = 1e12
+    np.testing.assert_allclose(TrainingRange.fit(values, ["a"], LENGTH).lowest_spread, plain.lowest_spread, rtol=0.2)
+
+
+def test_a_counter_that_pauses_keeps_the_spread_of_its_pause() -> None:
+    steps = np.where(np.arange(2000) < 1000, 1e6, 0.0)
+    values = (steps.cumsum() + np.random.default_rng(1).normal(size=2000))[:, None]
+    pause = np.lib.stride_tricks.sliding_window_view(values[1000:, 0], LENGTH).std(-1)
+    np.testing.assert_allclose(TrainingRange.fit(values, ["a"], LENGTH).lowest_spread, pause.min(), rtol=1e-6)

@@ -83,7 +83,8 @@ class Timings:
     def state_dict(self) -> dict[str, Any]:
         """Return the state as plain numbers, a float32 tensor of steps and a float64 tensor of validations, (n, 3)."""
         validations = torch.tensor(self.validations, dtype=torch.float64).reshape(-1, 3)
-        return {**asdict(self), "step_ms": torch.tensor(self.step_ms, dtype=torch.float32), "validations": validations}
+        steps = torch.tensor(self.step_ms, dtype=torch.float32)
+        return {**vars(self), "load": asdict(self.load), "step_ms": steps, "validations": validations}
 
     @classmethod
     def from_state_dict(cls, state: dict[str, Any]) -> "Timings":

@@ -14,7 +14,7 @@ from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.support.boards import events
 from tests.support.interruptions import assert_same, train_in_two_parts
-from tests.support.small import HORIZON, hourly, quick, write
+from tests.support.small import HORIZON, compose, hourly, quick, write
 
 WORDS = ["loss=quantile", "training.validations_per_epoch=8", "training.max_steps=12", "optimizer.lr=0.01"]
 WORDS += ["model.encoder_layers=1"]  # a layer takes seconds to export
@@ -41,8 +41,16 @@ def test_the_result_has_the_levels_and_scores_of_its_quantiles(whole: tuple[Run,
         assert 0 < part["intervals"]["coverage_80"] < 1
         assert part["intervals"]["coverage_95"] is None  # beyond the trained levels
     assert 0 < result["test"]["intervals"]["sql"] < result["baselines"]["last_value"]["test"]["intervals"]["sql"]
-    tags = events(run.path).Tags()["scalars"]
-    assert "val/quantile_loss" in tags
+
+
+def test_early_stopping_follows_the_quantile_loss_which_selects_the_step(whole: tuple[Run, dict[str, Any]]) -> None:
+    scalars = events(whole[0].path)
+    losses, selection = (
+        [point.value for point in scalars.Scalars(name)] for name in ("val/quantile_loss", "val/selection")
+    )
+    assert len(losses) > 1
+    assert selection == losses
+    assert compose()["callbacks"]["early_stopping"]["monitor"] == "val/selection"
 
 
 def test_a_resumed_run_has_the_results_of_a_complete_run(
