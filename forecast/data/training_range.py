@@ -142,4 +142,5 @@ def _sums(pairs: np.ndarray, length: int) -> np.ndarray:
     """Return the sum of the `length` values from each place of the first half of each row on, (blocks, length)."""
     to_the_end = pairs[:, length - 1 :: -1].cumsum(1)[:, ::-1]
     from_the_start = pairs[:, length : 2 * length - 1].cumsum(1)
-    return to_the_end + np.concatenate([np.zeros((len(pairs), 1)), from_the_start], 1)
+    sums: np.ndarray = to_the_end + np.concatenate([np.zeros((len(pairs), 1)), from_the_start], 1)
+    return sums

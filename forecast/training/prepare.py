@@ -42,7 +42,7 @@ from forecast.training.schedule import SCHEDULES
 from forecast.training.task import ForecastTask
 
 METRICS = ("val/selection", "val/mse", "val/mae")
-"""Metrics that a callback can monitor: `ForecastTask` logs them before the callbacks run. The first selects the step."""
+"""Metrics that a callback can monitor: `ForecastTask` logs them before the callbacks run. The first selects."""
 
 QUANTILE_METRICS = (*METRICS, "val/quantile_loss")
 """Metrics that a callback of a run with loss=quantile can monitor."""

@@ -69,6 +69,25 @@ def test_the_hour_turns_as_a_clock_does() -> None:
     np.testing.assert_allclose(monday, np.tile([0, 1], (4, 1)), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("cycle", "time", "turned"),
+    [
+        ("second_of_minute", "2023-05-03 10:20:15", 15 / 60),
+        ("minute_of_hour", "2023-05-03 10:15:30", 15.5 / 60),
+        ("hour_of_day", "2023-05-03 09:30", 9.5 / 24),
+        ("day_of_week", "2023-05-04 23:00", 3 / 7),  # a Thursday
+        ("day_of_month", "2023-02-15", 14 / 28),
+        ("day_of_year", "2023-04-01", 90 / 365),
+        ("day_of_year", "2024-04-01", 91 / 366),
+        ("month_of_year", "2023-07-31", 6 / 12),
+    ],
+)
+def test_each_cycle_turns_by_its_share_of_the_circle(cycle: str, time: str, turned: float) -> None:
+    features = calendar_features(pd.DatetimeIndex([time]), [cycle])
+    angle = 2 * np.pi * turned
+    np.testing.assert_allclose(features, [[np.sin(angle), np.cos(angle)]], atol=1e-6)
+
+
 def test_values_and_future_rows_change_no_feature() -> None:
     index = pd.date_range("2023-01-01", periods=200, freq="h")
     frame = pd.DataFrame({"load": np.arange(200.0)}, index=index)

@@ -46,6 +46,14 @@ def test_noise_is_rarely_significant() -> None:
     assert claims <= 40
 
 
+@pytest.mark.parametrize(("gain", "beaten"), [(0.1, True), (0.001, False), (-0.1, False)])
+def test_a_clear_gain_is_significant_and_a_small_one_is_not(gain: float, beaten: bool) -> None:
+    noise = 0.05 * torch.randn(240, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    start = torch.ones(240, dtype=torch.float64)
+    other = start - gain + noise
+    assert Evidence(1.0, start, 24, 0.9).beaten_by(float(other.mean()), other) is beaten
+
+
 def test_window_errors_are_in_order_of_time() -> None:
     errors = WindowErrors()
     errors.add(torch.tensor([7, 8]), torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))

@@ -1,15 +1,21 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from forecast.common.group import ALONE
 from forecast.data.datamodule import ForecastData
 from forecast.data.series import read_series
 from forecast.data.sources import Source
 from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.holdout import Fold, blocks, held_out
 from forecast.evaluation.ridge import LinearMap, fit_ridge
-from forecast.evaluation.scoring import SeasonalNaive, last_value
+from forecast.evaluation.scoring import SeasonalNaive, last_value, network_forecaster, score
+from forecast.runs.settings import Settings
+from forecast.training.prepare import prepare
 from tests.support.examples import SHARED_DATA, make_windows
+from tests.support.small import quick
 
 
 def test_last_value_repeats_the_row_before_the_origin() -> None:
@@ -54,6 +60,27 @@ def test_baselines_read_filled_values_as_values() -> None:
     batch, whole = windows.batch(torch.tensor([9])), replace(windows, observed=None).batch(torch.tensor([9]))
     for forecaster in (last_value, SeasonalNaive(windows, 6), LinearMap(torch.randn(5, 3), "made")):
         assert torch.equal(forecaster(batch), forecaster(whole))
+
+
+def test_intervals_are_calibrated_by_the_weights_that_did_not_see_the_windows(tmp_path: Path) -> None:
+    prepared = prepare(Settings.parse(quick(tmp_path)))
+    network, windows = prepared.network.eval(), prepared.data.parts["validation"]
+    parts = blocks(windows)
+    assert parts is not None
+    own = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    folds = [
+        Fold(part, {name: tensor + 0.1 * (1 + place) for name, tensor in own.items()})
+        for place, part in enumerate(parts)
+    ]
+    expected = held_out(network_forecaster(network), network, windows, folds, 64, ALONE)
+    assert expected is not None
+    baseline = prepared.linear_maps.baseline
+    fitted, in_sample = (score(network, prepared.data, baseline, folds=given)["model"] for given in (folds, None))
+    assert fitted is not None
+    assert in_sample is not None
+    assert torch.equal(fitted.calibration.scores, expected.residuals.calibrated(()).scores)
+    assert not torch.equal(fitted.calibration.scores, in_sample.calibration.scores)
+    assert fitted.validation.sums.scaled() == in_sample.validation.sums.scaled()  # of the run's own weights
 
 
 def ett(name: str, context_length: int) -> ForecastData:

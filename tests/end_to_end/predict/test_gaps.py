@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from forecast.common.errors import InputError
+from forecast.evaluation.adaptive import adapted_shift
 from forecast.model.original_units import Context
 from forecast.predict import answer
 from forecast.predict.__main__ import main as predict
@@ -137,6 +140,36 @@ def test_adaptive_intervals_learn_from_no_value_after_a_gap(
     )
     for context, changed, end in zip(before, after, ends[-len(before) :], strict=True):
         assert bool((context == changed).all()) == (end <= gap.stop or end - CONTEXT > gap.stop)
+
+
+def test_intervals_adapt_to_the_errors_of_earlier_forecasts_where_values_were_measured(
+    repaired: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+
+    def noted(*arguments: Any) -> torch.Tensor:
+        given.append(arguments)
+        return adapted_shift(*arguments)
+
+    monkeypatch.setattr(answer, "adapted_shift", noted)
+    forecaster, whole, targets = load(repaired.path), hourly(), ["load", "oil"]
+    forecaster.predict(repaired.table, levels=[80], adaptive=True)
+    _, forecasts, spread, future, observed, origins, at, percents = given[0]
+    assert (at, list(percents)) == (700, [80])
+    rows = origins.numpy()[:, None] + np.arange(HORIZON)
+    measured = np.ones((700, 2), dtype=bool)
+    measured[[*range(100, 110), *LAST_GAP]] = measured[680, 1] = False
+    np.testing.assert_array_equal(observed.numpy(), measured[rows])
+    np.testing.assert_allclose(future.numpy()[measured[rows]], whole[targets].to_numpy()[rows][measured[rows]])
+    for origin in (250, 655, 688):  # the last one has a gap in its look-back
+        place = origins.tolist().index(origin)
+        before = repaired.table[repaired.table["date"] < whole["date"][origin]]
+        np.testing.assert_allclose(forecasts[place], forecaster.predict(before)[targets], rtol=1e-6)
+    mean, scale = forecaster.scaler.mean[:2], forecaster.target_scale
+    for origin in (250, 655):
+        look_back = (whole[targets].to_numpy()[origin - CONTEXT : origin] - mean) / scale.numpy()
+        expected = np.sqrt(look_back.var(0) + 0.2**2) * scale.numpy()
+        np.testing.assert_allclose(spread[origins.tolist().index(origin), 0], expected, rtol=1e-5)
 
 
 def test_an_input_that_ends_in_a_gap_is_forecast_with_a_note(

@@ -259,6 +259,13 @@ def test_adaptive_intervals_widen_after_a_change_of_the_series(tiny_run: TinyRun
     np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
 
 
+def test_a_quantile_beside_adaptive_intervals_is_not_adapted(tiny_run: TinyRun) -> None:
+    forecaster, words = forecast.load(tiny_run.path), {"levels": [80], "quantile": 0.7}
+    plain, adapted = (forecaster.predict(tiny_run.table, **words, adaptive=choice) for choice in (False, True))
+    np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
+    assert not plain.equals(adapted)
+
+
 def test_an_adaptive_interval_contains_the_narrower_ones(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     crossing = torch.tensor([0.2, -0.2, -0.05, 0.05]).expand(HORIZON, len(TARGETS), 4)  # 95 to 55 %, 80 to 90 %
     monkeypatch.setattr("forecast.predict.answer.adapted_shift", lambda *arguments: crossing)

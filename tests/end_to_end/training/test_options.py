@@ -65,6 +65,11 @@ def test_only_a_significant_gain_replaces_the_starting_weights(
     assert (result["model"]["best_step"] > 0) == replaced
 
 
+def test_a_clear_gain_replaces_the_starting_weights_under_a_bound(tmp_path: Path) -> None:
+    _, result = train(quick(tmp_path, "horizon=5", "training.start_confidence=0.9", "optimizer.lr=0.01"))
+    assert result["model"]["best_step"] > 0
+
+
 def test_training_changes_the_scores_of_the_linear_start(tiny_run: TinyRun) -> None:
     assert tiny_run.result["test"]["scaled"] != tiny_run.result["linear_path"]["test"]["scaled"]
 

@@ -34,7 +34,7 @@ def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
 
 
 def test_the_result_has_the_levels_and_scores_of_its_quantiles(whole: tuple[Run, dict[str, Any]]) -> None:
-    run, result = whole
+    _, result = whole
     assert result["calibration"]["quantiles"] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
     assert result["calibration"]["method"] == "cross-fitting"
     for part in (result["validation"], result["test"]):
