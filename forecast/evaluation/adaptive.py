@@ -70,10 +70,9 @@ def adapted_shift(
 
 
 def nested(ends: Tensor, percents: Sequence[float]) -> Tensor:
-    """Return lower and upper ends (..., 2 I) of which each interval contains all narrower ones.
+    """Return lower and upper ends (..., 2 I), extended so that each interval contains all narrower ones.
 
-    Each interval follows its own misses, so that a narrower one can come to reach beyond a wider one. The wider one is
-    then extended.
+    Each interval follows its own misses, so that a narrower one can come to reach beyond a wider one.
     """
     narrow_first = torch.tensor(sorted(range(len(percents)), key=lambda place: percents[place]))
     lower, upper = ends[..., 0::2].clone(), ends[..., 1::2].clone()

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.data.repair import Policies
 from forecast.data.series import Series
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.intervals import Forecast, Question, mean_of
@@ -77,7 +78,9 @@ def _difference(first: Forecaster, other: Forecaster) -> str:
     for name in ALIKE:
         ours, theirs = getattr(first, name), getattr(other, name)
         if ours != theirs:
-            return f"its {name.replace('_', ' ')} is {theirs}, not {ours}"
+            if isinstance(ours, Policies):
+                ours, theirs = ours.facts(), theirs.facts()
+            return f"{name.replace('_', ' ')} {theirs}, not {ours}"
     if first.encoder != other.encoder:
         return "its known covariates have other labels or another scale"
     for ours, theirs in ((first.scaler.mean, other.scaler.mean), (first.scaler.scale, other.scaler.scale)):

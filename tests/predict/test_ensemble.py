@@ -1,7 +1,7 @@
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from forecast.common.errors import InputError
+from forecast.data.known import KnownEncoder
+from forecast.data.repair import Policies
+from forecast.data.scaler import Scaler
 from forecast.predict.__main__ import main as predict
-from forecast.predict.ensemble import Ensemble
+from forecast.predict.ensemble import ALIKE, Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
 from tests.conftest import TinyRun
@@ -56,7 +59,7 @@ def other_level(manifest: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        (other_time, "its time column is when, not date"),
+        (other_time, "time column when, not date"),
         (other_level, "its training split has another mean or standard deviation"),
     ],
 )
@@ -76,6 +79,39 @@ def test_runs_of_other_data_are_refused_in_one_line(
     line = f"error: {other}: cannot be averaged with {tiny_run.path}: {difference}: give runs of the same data"
     assert capsys.readouterr().err.startswith(line)
     assert not (tmp_path / "next.csv").exists()
+
+
+SCALING = "its training split has another mean or standard deviation"
+
+DIFFERENCES: dict[str, tuple[Any, str]] = {
+    "horizon": (24, "horizon 24, not 12"),
+    "targets": (["oil", "load"], "targets ['oil', 'load'], not ['load', 'oil']"),
+    "past_covariates": ([], "past covariates [], not ['air']"),
+    "known_covariates": (["wind"], "known covariates ['wind'], not []"),
+    "time_column": ("when", "time column when, not date"),
+    "frequency": ("2h", "frequency 2h, not h"),
+    "policies": (Policies(missing="ffill"), "policies {'duplicates': 'error', 'missing': 'ffill'}, not {"),
+    "encoder": (KnownEncoder(["wind"], [0.0], [1.0]), "its known covariates have other labels or another scale"),
+    "scaler": (lambda scaler: Scaler(scaler.mean, 2 * scaler.scale, scaler.columns), SCALING),
+}
+"""Another value of each property that must be equal, or a function that returns it, and the words of the error."""
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_runs_that_differ_in_one_property_are_refused(
+    name: str, tiny_run: TinyRun, second_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Forecaster.load(tiny_run.path)
+    value, difference = DIFFERENCES[name]
+    other = replace(first, **{name: value(getattr(first, name)) if callable(value) else value})
+    monkeypatch.setattr(Forecaster, "load", lambda path: first if path == tiny_run.path else other)
+    with pytest.raises(InputError) as error:
+        Ensemble.load([tiny_run.path, second_run])
+    assert str(error.value).startswith(f"{second_run}: cannot be averaged with {tiny_run.path}: {difference}")
+
+
+def test_each_property_that_must_be_equal_has_a_case() -> None:
+    assert {*ALIKE} <= DIFFERENCES.keys()
 
 
 def test_a_run_given_twice_and_a_model_with_several_runs_are_refused(

@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import math
+import re
 import shutil
 import signal
 import zipfile
@@ -17,12 +19,12 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.runs.checkpoint import DIGITS, MAGIC, checkpoints, newest_checkpoint, read_checkpoint, write_checkpoint
 from forecast.runs.run import Run
 from forecast.runs.settings import Settings
-from forecast.training.checkpoint_content import newest_state
+from forecast.training.callbacks.speed import Speed
+from forecast.training.checkpoint_content import check_content, newest_state
 from forecast.training.prepare import Preparation, prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.conftest import LIGHTNING
-from tests.support.covering import covering
 from tests.support.small import changed, quick
 
 pytestmark = [*map(pytest.mark.filterwarnings, LIGHTNING)]
@@ -111,61 +113,136 @@ def shared(depth: int = 60) -> list[Any]:
     return node
 
 
-SPOILS: dict[str, Spoil] = {
-    "a list": lambda content: [1, 2],
-    "nothing": lambda content: content.clear(),
-    "a number": lambda content: 5,
-    "no network": lambda content: content.pop("network"),
-    "a step below 0": put("step", value=-5),
-    "a step beyond the run": put("step", value=10**15),
-    "a step without end": put("step", value=10**5000),
-    "a step that is no number": put("step", value="8"),
-    "another end": put("stopped_by", value="tea"),
-    "weights by another name": lambda content: content["network"].update(more=torch.zeros(1)),
-    "weights of another shape": first_weight(lambda weight: torch.zeros(3, 3, 3)),
-    "weights of another kind": first_weight(torch.Tensor.double),
-    "weights that are none": first_weight(lambda weight: "weight"),
-    "weights that are not finite": first_weight(lambda weight: torch.full_like(weight, torch.nan)),
-    "weights larger than stored": first_weight(lambda weight: torch.zeros(1).expand(10**12)),
-    "best without a step": lambda content: content["best"].pop("step"),
-    "best of a later step": put("best", "step", value=11),
-    "best without a number": put("best", "mse", value=float("nan")),
-    "best of another shape": first_weight(lambda weight: torch.zeros(2), "best", "weights"),
-    "evidence without its windows": lambda content: content["evidence"].pop("start"),
-    "evidence of other windows": put("evidence", "start", value=torch.zeros(3, dtype=torch.float64)),
-    "evidence without overlap": put("evidence", "overlap", value=0),
-    "no optimizer": put("optimizer", value=None),
-    "an optimizer of other groups": lambda content: content["optimizer"]["param_groups"].pop(),
-    "an optimizer of other shapes": of_every("exp_avg", lambda state: torch.zeros(1, 1)),
-    "an optimizer without a moment": lambda content: [
-        state.pop("exp_avg_sq") for state in content["optimizer"]["state"].values()
-    ],
-    "an optimizer that is not finite": of_every("exp_avg", lambda state: state * torch.inf),
-    "a rate that is none": put("optimizer", "param_groups", 0, "lr", value="fast"),
-    "no schedule": put("scheduler", value={}),
-    "a schedule of text": lambda content: content["scheduler"].update(dict.fromkeys(content["scheduler"], "x")),
-    "clocks of another kind": put("callbacks", "Speed", "step_ms", value="fast"),
-    "clocks of another name": put("callbacks", "Speed", "hours", value=1),
-    "no callbacks": put("callbacks", value=[]),
-    "lists within lists": put("callbacks", "Speed", "step_ms", value=nested()),
-    "a list that holds itself twice": put("callbacks", "Speed", "step_ms", value=shared()),
+UNREADABLE: dict[str, tuple[str, Spoil]] = {
+    "a list": ("it holds no dictionary", lambda content: [1, 2]),
+    "a number": ("it holds no dictionary", lambda content: 5),
+    "a step without end": ("it holds more than tensors and plain values", put("step", value=10**5000)),
 }
+"""Content that cannot be read: the reason shown, and the change."""
+
+INVALID: dict[str, tuple[str, Spoil]] = {
+    "nothing": ("it lacks a key of a checkpoint", lambda content: content.clear()),
+    "no network": ("it lacks a key of a checkpoint", lambda content: content.pop("network")),
+    "a step below 0": ("its step is not valid", put("step", value=-5)),
+    "a step beyond the run": ("its step is not valid", put("step", value=10**15)),
+    "a step that is no number": ("its step is not valid", put("step", value="8")),
+    "another end": ("its stopped_by is not valid", put("stopped_by", value="tea")),
+    "weights by another name": (
+        "the weights do not fit this model",
+        lambda content: content["network"].update(more=torch.zeros(1)),
+    ),
+    "weights of another shape": (
+        "the weights do not fit this model",
+        first_weight(lambda weight: torch.zeros(3, 3, 3)),
+    ),
+    "weights of another kind": ("the weights do not fit this model", first_weight(torch.Tensor.double)),
+    "weights that are none": ("the weights do not fit this model", first_weight(lambda weight: "weight")),
+    "weights that are not finite": (
+        "the weights are not finite",
+        first_weight(lambda weight: torch.full_like(weight, torch.nan)),
+    ),
+    "weights larger than stored": (
+        "it holds a tensor whose size exceeds its storage",
+        first_weight(lambda weight: torch.zeros(1).expand(10**12)),
+    ),
+    "best without a step": ("its best weights lack a key", lambda content: content["best"].pop("step")),
+    "best of a later step": ("step or score of its best weights is not valid", put("best", "step", value=11)),
+    "best without a number": ("step or score of its best weights is not valid", put("best", "score", value=math.nan)),
+    "best of another shape": (
+        "the best weights do not fit this model",
+        first_weight(lambda weight: torch.zeros(2), "best", "weights"),
+    ),
+    "evidence without its windows": (
+        "its scores before training lack a key",
+        lambda content: content["evidence"].pop("start"),
+    ),
+    "evidence of other windows": (
+        "its scores before training do not fit the validation windows",
+        put("evidence", "start", value=torch.zeros(3, dtype=torch.float64)),
+    ),
+    "evidence without overlap": ("its scores before training are not valid", put("evidence", "overlap", value=0)),
+    "no optimizer": ("its state of optimizer or schedule is no group of values", put("optimizer", value=None)),
+    "an optimizer of other groups": (
+        "its optimizer and schedule do not fit this model",
+        lambda content: content["optimizer"]["param_groups"].pop(),
+    ),
+    "an optimizer of other shapes": (
+        "its optimizer state has other shapes",
+        of_every("exp_avg", lambda state: torch.zeros(1, 1)),
+    ),
+    "an optimizer without a moment": (
+        "its optimizer state lacks a key",
+        lambda content: [state.pop("exp_avg_sq") for state in content["optimizer"]["state"].values()],
+    ),
+    "an optimizer that is not finite": (
+        "its optimizer state is not finite",
+        of_every("exp_avg", lambda state: state * torch.inf),
+    ),
+    "a rate that is none": (
+        "its optimizer and schedule do not fit this model",
+        put("optimizer", "param_groups", 0, "lr", value="fast"),
+    ),
+    "no schedule": ("its schedule state lacks a key or has another structure", put("scheduler", value={})),
+    "a schedule of text": (
+        "its schedule state lacks a key or has another structure",
+        lambda content: content["scheduler"].update(dict.fromkeys(content["scheduler"], "x")),
+    ),
+    "clocks of another kind": (
+        "its state of Speed has another structure",
+        put("callbacks", "Speed", "step_ms", value="fast"),
+    ),
+    "clocks of another name": ("its state of Speed cannot be loaded", put("callbacks", "Speed", "hours", value=1)),
+    "no callbacks": ("its states of the callbacks are no group of values", put("callbacks", value=[])),
+    "lists within lists": (
+        "its state of Speed has another structure",
+        put("callbacks", "Speed", "step_ms", value=nested()),
+    ),
+    "a list that holds itself twice": (
+        "its state of Speed has another structure",
+        put("callbacks", "Speed", "step_ms", value=shared()),
+    ),
+}
+"""Content that does not fit the training: the reason shown, and the change."""
+
+SPOILS = UNREADABLE | INVALID
+
+FEW = (*UNREADABLE, "a step below 0", "weights of another shape", "an optimizer of other shapes")
+"""Cases of which the ordinary suite also tests that the previous generation is used."""
 
 
-@pytest.mark.parametrize("name", covering(SPOILS, every=3))
+@pytest.fixture(scope="module")
+def newest(stopped: Path) -> dict[str, Any]:
+    return read_checkpoint(checkpoints(stopped / "checkpoints")[0])
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_content_that_does_not_fit_the_training_is_refused_with_the_reason(
+    name: str, newest: dict[str, Any], made: Preparation
+) -> None:
+    reason, spoil = INVALID[name]
+    content = deepcopy(newest)
+    spoil(content)
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
+        check_content(content, made.task, [*made.callbacks, Speed()], len(made.data.parts["validation"]))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FEW else pytest.mark.exhaustive) for name in SPOILS]
+)
 def test_the_previous_generation_replaces_an_invalid_one(
     name: str, folder: Path, made: Preparation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newest, older = checkpoints(folder / "checkpoints")
     content = read_checkpoint(newest)
     step = content["step"]
-    other = SPOILS[name](content)
+    reason, spoil = SPOILS[name]
+    other = spoil(content)
     write_checkpoint(folder / "checkpoints", step, other if name in ("a list", "a number") else content)
     state = newest_state(Run(folder), made.task, made.callbacks, len(made.data.parts["validation"]))
     assert state is not None
     assert state["step"] == step - 1
     captured = capsys.readouterr()
-    assert captured.err.startswith(f"{newest}: skipped, ")
+    assert captured.err.startswith(f"{newest}: skipped, {reason}")
     assert captured.err.count("\n") == 1
     assert [path.name for path in checkpoints(folder / "checkpoints")] == [older.name]
     assert newest.with_suffix(".damaged").is_file()

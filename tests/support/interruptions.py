@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,6 +30,18 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, method: str, when: Callable[[Fore
         return original(self, batch, batch_idx)
 
     monkeypatch.setattr(ForecastTask, method, sending)
+
+
+def replace_clock(monkeypatch: pytest.MonkeyPatch, module: str, seconds: Callable[[int], float]) -> None:
+    """Replace the clock of a module; it advances only in training steps, by `seconds(global_step)`."""
+    original, now = ForecastTask.training_step, [0.0]
+
+    def ticking(self: ForecastTask, batch: Any, batch_idx: int) -> Any:
+        now[0] += seconds(self.global_step)
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(ForecastTask, "training_step", ticking)
+    monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
 
 
 def train_in_two_parts(

@@ -1,11 +1,12 @@
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from torch.optim import SGD
+from torch.optim import SGD, AdamW
 from torch.optim.lr_scheduler import (
     ConstantLR,
     CosineAnnealingLR,
@@ -161,3 +162,26 @@ def test_a_resumed_run_of_another_length_has_the_rates_of_a_whole_one(make: Call
         assert optimizer.param_groups[0]["lr"] == pytest.approx(whole[step], rel=1e-9)
         optimizer.step()
         scheduler.step()
+
+
+def adamw() -> AdamW:
+    return AdamW([torch.nn.Parameter(torch.zeros(size)) for size in (1, 3)], lr=0.1)
+
+
+def test_a_run_of_another_length_keeps_the_state_of_the_optimizer() -> None:
+    trained = adamw()
+    for step in range(5):
+        for parameter in trained.param_groups[0]["params"]:
+            parameter.grad = torch.full_like(parameter, step + 1.0)
+        trained.step()
+    saved, optimizer = trained.state_dict(), adamw()
+    expected = deepcopy(saved["state"])
+    restore_with_new_length(optimizer, cosine(optimizer, 20, warmup_steps=2, final_factor=0.0), saved, 5)
+    restored = optimizer.state_dict()["state"]
+    assert restored.keys() == expected.keys() == {0, 1}
+    for number, state in expected.items():
+        assert state["step"] == 5
+        assert state["exp_avg"].abs().min() > 0
+        assert restored[number].keys() == state.keys()
+        for name, value in state.items():
+            assert torch.equal(restored[number][name], value)

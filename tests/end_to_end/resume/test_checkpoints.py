@@ -14,7 +14,7 @@ from forecast.runs.resume import differences
 from forecast.runs.run import MANIFEST, Run
 from forecast.training.callbacks.speed import WARM_UP_STEPS
 from forecast.training.train import train
-from tests.support.interruptions import assert_same, curve, fail, interrupt, next_second
+from tests.support.interruptions import assert_same, curve, fail, interrupt, next_second, replace_clock
 from tests.support.small import changed, quick, snapshot
 
 STEPS = 12
@@ -97,22 +97,6 @@ def test_only_a_run_without_compiling_may_change_activation_checkpointing(config
     assert differences(other, config) == []
     compiled = [changed(variant, training__compile=True) for variant in (other, config)]
     assert differences(*compiled) == ["training.activation_checkpointing is False there and True here"]
-
-
-def test_early_stopping_survives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    worse = ["optimizer.lr=3", "training.validations_per_epoch=32", "callbacks.early_stopping.patience=2"]
-    config = quick(tmp_path / "a", *worse, "training.max_steps=40", "resume=auto")
-    whole = train(config)
-    assert whole[1]["status"] == "stopped early"
-    steps = whole[1]["model"]["steps"]
-    config = {**config, "output_dir": str(tmp_path / "b")}
-    monkeypatch.setattr("forecast.training.callbacks.checkpoints.Checkpoints.on_train_end", lambda *_: fail())
-    with pytest.raises(RuntimeError, match="killed"):
-        train(config)
-    monkeypatch.undo()
-    run, result = train(config)
-    assert result["model"]["steps"] == steps
-    assert_same(run, result, whole)
 
 
 def test_a_run_killed_after_training_is_only_evaluated(
@@ -201,6 +185,24 @@ def test_checkpoints_are_written_between_validations(config: dict[str, Any], tmp
         run, _ = train(hasty)
     assert set(written) == set(range(STEPS + 1))
     assert len(checkpoints(run.checkpoints)) == 2
+
+
+def test_checkpoint_minutes_are_minutes(
+    config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forecast.training.callbacks import checkpoints as module
+
+    original, written = module.write_checkpoint, []
+
+    def record(folder: Path, step: int, content: dict[str, Any]) -> Path:
+        written.append(step)
+        return original(folder, step, content)
+
+    monkeypatch.setattr(module, "write_checkpoint", record)
+    replace_clock(monkeypatch, module.__name__, lambda step: (299, 2, 299, 0)[step])
+    length = {"training__max_steps": 4, "training__validations_per_epoch": 1}
+    train(changed(config, output_dir=str(tmp_path), resume=False, training__checkpoint_minutes=5, **length))
+    assert written == [2, 4, 4], "301 s after the start, at the validation and at the end"
 
 
 def test_a_checkpoint_is_read_back_as_written(stopped: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -14,7 +15,9 @@ from forecast.common.files import folder_lock, read_json, sha256
 from forecast.data.datamodule import ForecastData
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
+from forecast.runs.resume import start_state
 from forecast.runs.run import MANIFEST, Run
+from forecast.runs.settings import Settings
 from forecast.training.fit import _fingerprint
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
@@ -79,6 +82,40 @@ def test_changed_data_are_refused(config: dict[str, Any], stopped: Path, monkeyp
         train({**config, "output_dir": str(stopped.parents[1])})
 
 
+def change_validation_cell(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+    """Change one value of the simulated data, in a row of the validation split."""
+    from forecast.data import sources
+
+    original = sources.simulate_transformer
+
+    def simulate(**options: Any) -> pd.DataFrame:
+        table = original(**options)
+        table.loc[table.index[520], column] += 1
+        return table
+
+    monkeypatch.setattr(sources, "simulate_transformer", simulate)
+
+
+def test_one_changed_validation_value_is_refused(
+    config: dict[str, Any], stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_validation_cell(monkeypatch, "oil_temperature_c")
+    with pytest.raises(InputError, match="the data have changed"):
+        train({**config, "output_dir": str(stopped.parents[1])})
+
+
+def test_one_changed_value_of_a_known_covariate_is_refused(
+    config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = changed(config, data__known_covariates=["active_power_kw"], output_dir=str(tmp_path))
+    interrupt(monkeypatch, "training_step", lambda *_: True)
+    with pytest.raises(Interrupted):
+        train(config)
+    change_validation_cell(monkeypatch, "active_power_kw")
+    with pytest.raises(InputError, match="the data have changed"):
+        train(config)
+
+
 def test_another_version_of_the_holidays_is_no_change_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     config = quick(Path(), "data.holidays=DE")
     fingerprints = []
@@ -89,6 +126,14 @@ def test_another_version_of_the_holidays_is_no_change_of_the_data(monkeypatch: p
         assert data.manifest()["data"]["holidays"]["library"] == version
         fingerprints.append(_fingerprint(data))
     assert fingerprints[0] == fingerprints[1]
+
+
+def test_auto_resumes_the_newest_of_equal_unfinished_runs(config: dict[str, Any], stopped: Path) -> None:
+    newest, oldest = (stopped.with_name(year + stopped.name[4:]) for year in ("2999", "2000"))
+    for folder in (newest, oldest):
+        shutil.copytree(stopped, folder)
+    with start_state(Settings.parse({**config, "output_dir": str(stopped.parents[1])})) as start:
+        assert start.run == Run(newest)
 
 
 def test_a_folder_in_use_is_refused(config: dict[str, Any], stopped: Path) -> None:
