@@ -199,6 +199,17 @@ class ForecastData(lightning.LightningDataModule):
         look_back = choose_look_back(layout, context_length, horizon, period, len(self.source.targets))
         return replace(layout, look_back=look_back)
 
+    def _constant_notes(self) -> list[str]:
+        """Return a note for each target with a single value in training: its intervals may have no width."""
+        series, rows = self.source.series, slice(self.split.train.start, self.split.train.stop)
+        constant = []
+        for name in self.source.targets:
+            values, observed = series.frame[name].to_numpy()[rows], series.observed_of([name], rows)
+            seen = values if observed is None else values[observed[:, 0]]
+            if len(seen) and seen.min() == seen.max():
+                constant.append(f"{name!r} is {seen[0]:g} in all training rows: no MASE, and intervals without width")
+        return constant
+
     def _linear_notes(self) -> list[str]:
         """Return a note if there are known covariates, but too many for the linear models."""
         inputs = replace(self.layout, look_back=0).num_features(self.parts["train"].horizon)
@@ -274,7 +285,7 @@ class ForecastData(lightning.LightningDataModule):
         """The changes to the input, one line each."""
         series = self.source.series
         unknown = self.encoder.unknown_notes(decode_labels(series.frame[list(series.labels)], series.labels))
-        notes = (*series.notes, *unknown, *self._linear_notes())
+        notes = (*series.notes, *self._constant_notes(), *unknown, *self._linear_notes())
         if not any(self.left_out.values()):
             return notes
         counts = ", ".join(f"{count:,} {part}" for part, count in self.left_out.items())

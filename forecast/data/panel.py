@@ -148,9 +148,11 @@ def _advice(
     doubled = len(np.unique(ids.codes * (place.max() + 1) + place)) < len(place)
     pivot = f"index={index}, columns={series}, values={value!r}"
     pivot = f"pivot_table({pivot}, aggfunc='mean')" if doubled else f"pivot({pivot})"
+    others = [repr(name) for name in table.columns if name not in (time_column, *ids.columns, value)]
+    likewise = f" (and {others[0] if len(others) == 1 else 'the other columns'} likewise)" if others else ""
     kept = " & ".join(f"(table[{name!r}] == {_plain(table[name].iloc[0])!r})" for name in ids.columns)
     return (
-        f"make one column per series, in pandas: {made}.{pivot}.to_csv('wide.csv'), "
+        f"make one column per series, in pandas: {made}.{pivot}.to_csv('wide.csv'){likewise}, "
         f"or keep one series: table[{kept.removeprefix('(').removesuffix(')') if len(ids.columns) == 1 else kept}]"
     )
 

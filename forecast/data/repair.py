@@ -82,6 +82,9 @@ STRICT = Policies()
 """Policies that refuse duplicates and missing values."""
 
 
+LARGE_LOSS = 0.2
+"""Share of the rows from which a note says how to keep those that a late column leaves out."""
+
 Rows = tuple[pd.DatetimeIndex, np.ndarray, np.ndarray]
 """Times, values (N, C), and row numbers (N,) as a spreadsheet shows them."""
 
@@ -240,7 +243,11 @@ def _start(
     if not start:
         return 0, ()
     name = columns[int(first.argmax())]
-    return start, (f"the first {start} rows were left out: {name!r} has no value before {times[int(first.max())]}",)
+    note = f"the first {start} rows were left out: {name!r} has no value before {times[int(first.max())]}"
+    share = start / len(times)
+    more = f" ({share:.0%} of the table: a run without this column keeps them)".replace("%", " %")
+    is_large = share >= LARGE_LOSS and not kept_rows  # kept rows are those of a forecast
+    return start, (note + more * is_large,)
 
 
 def _last(column: np.ndarray, seen: np.ndarray, times: pd.DatetimeIndex) -> np.ndarray:

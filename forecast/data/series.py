@@ -432,15 +432,16 @@ def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
 
 def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Drop unnamed columns that are empty (a comma at each line's end) or count the rows."""
-    dropped = []
+    dropped = {}
     for place, name in enumerate(table.columns):
         if name == f"Unnamed: {place}":
             column = table[name].dropna()
             counts = pd.api.types.is_numeric_dtype(column.dtype) and bool((column.diff().iloc[1:] == 1).all())
             if column.empty or (counts and column.iloc[0] in (0, 1)):
-                dropped.append(name)
-    notes = tuple(f"column {table.columns.get_loc(name)} has no name and no data: left out" for name in dropped)
-    return table.drop(columns=dropped), notes
+                dropped[name] = "no data" if column.empty else "only counts the rows"
+    places = {name: table.columns.get_loc(name) for name in dropped}
+    notes = tuple(f"column {places[name]} has no name and {why}: left out" for name, why in dropped.items())
+    return table.drop(columns=[*dropped]), notes
 
 
 def _without_empty_rows(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:

@@ -33,7 +33,8 @@ def split_rows(num_rows: int, train: float | int, validation: float | int, test:
     elif all(isinstance(size, float) for size in sizes[:2]) and (isinstance(test, float) or test == 0):
         if not (min(train, validation) > 0 <= test and abs(sum(sizes) - 1) <= 1e-6):
             raise InputError(
-                f"{shown}: fractions must be above 0 (test may be 0) and sum to 1, these sum to {sum(sizes):g}"
+                f"{shown}: fractions must be above 0 (test may be 0) and sum to 1, these sum to {sum(sizes):g}: give "
+                "all three, such as 'data.split={train: 0.9, validation: 0.1, test: 0}'"
             )
         first, last = int(num_rows * train), int(num_rows * test)
         counts = [first, num_rows - first - last, last]

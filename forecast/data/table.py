@@ -126,7 +126,10 @@ def _read_header(content: bytes, path: Path) -> list[str]:
         raise InputError(f"{path}, row 1: {header[0]!r} is a line for Excel: delete it, and save the file with commas")
     marks = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
     if marks and (len(header) < 2 or _is_in_cells(first, header[0])):
-        raise InputError(f"{path}, row 1: columns are separated by {marks[0]}: save the file with commas")
+        hint = ""
+        if marks[0] == _OTHER_DELIMITERS[";"]:  # a decimal comma is likely, and cannot stay
+            hint = f", in pandas: read_csv({path.name!r}, sep=';', decimal=',').to_csv('commas.csv', index=False)"
+        raise InputError(f"{path}, row 1: columns are separated by {marks[0]}: save the file with commas{hint}")
     if len(header) < 2:
         raise InputError(f"{path}, row 1: one column only: a date column and a value column are needed")
     if len(first) > len(header):

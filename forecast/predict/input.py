@@ -102,7 +102,7 @@ class Expected:
         if missing := [name for name, has_value in zip(self.targets, seen, strict=False) if not has_value]:
             raise InputError(
                 f"{source}: {missing[0]!r} has no value in the last {self.context_length} rows, the look-back of the "
-                "model: give rows with values"
+                f"model: give rows with values, or train without {missing[0]!r} among data.targets"
             )
 
     def _begins_in_gap(self, series: Series) -> list[str]:

@@ -158,6 +158,9 @@ def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
     if section.reference is None:
         yield f"No run has attention={REFERENCE}, the reference of all comparisons."
         return
+    if all(setting.mechanism == REFERENCE for setting in section.settings):
+        yield f"All runs have attention={REFERENCE}; the tables compare their other options."
+        return
     if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
         yield f"No mechanism except the control was trained to compare with `{section.reference}`."
         return

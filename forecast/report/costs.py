@@ -261,7 +261,7 @@ def busy_words(section: Section) -> Iterator[str]:
         return
     again = "run the same command again on a quiet machine"
     if not any(setting.in_turn for setting in busy):
-        again = f"repeat the sweep on a quiet machine with {CURE}"
+        again = f"train again on a quiet machine, or use {CURE}"
     yield (
         f"The speed of {len(busy)} of {len(section.settings)} settings cannot be judged, since other processes "
         f"disturbed the timing: {again}."

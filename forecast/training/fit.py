@@ -122,7 +122,7 @@ def fit(
         task.to(prepared.device).train()
         task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
         _compile(task.compiled, task, data, trainer)
-    _run_trainer(trainer, task, data, is_resumed=resumed is not None)
+    _run_trainer(trainer, task, data)
     best = checkpoints.best or Best(trainer.global_step, float("nan"), copy_weights(task))
     task.load_state_dict(best.weights)
     status = stopped_by(trainer)
@@ -195,11 +195,10 @@ def _make_trainer(
     return trainer
 
 
-def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastData, *, is_resumed: bool) -> None:
+def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastData) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=LEAF_SPEC)
-        if is_resumed:  # only a few steps may remain
-            warnings.filterwarnings("ignore", message="The number of training batches")
+        warnings.filterwarnings("ignore", message="The number of training batches")  # the line of steps shows it
         try:
             trainer.fit(task, datamodule=data)
         except ModuleNotFoundError as error:  # the program's own packages are imported by now

@@ -169,8 +169,16 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     done = "" if resumed is None else f", resuming after step {resumed['step']:,}"
     processes = f" on {group.size} processes" if group.size > 1 else ""
     compiling = ", after compiling" if prepared.settings.training.compile else ""
-    length = f"{prepared.task.total_steps:,} steps{processes}{compiling}"
+    length = f"{prepared.task.total_steps:,} steps{processes}{compiling}{_ended_by_epochs(prepared)}"
     print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)
+
+
+def _ended_by_epochs(prepared: Preparation) -> str:
+    """Return which option ends the training before the steps that were asked for; empty if none does."""
+    training = prepared.settings.training
+    if training.max_steps is None or prepared.task.total_steps >= training.max_steps:
+        return ""
+    return f" (training.max_epochs={training.max_epochs} ends it; with null it makes {training.max_steps:,})"
 
 
 def announce_scoring(prepared: Preparation, group: Group) -> None:

@@ -221,6 +221,15 @@ def known(table: pd.DataFrame, missing: str = "error", categorical: tuple[str, .
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("missing", ["error", "mask"])
+def test_a_target_without_a_change_in_training_is_named(missing: str) -> None:
+    table = frame()
+    table.iloc[:200, 2] = 7.0
+    data = make(table) if missing == "error" else gappy(missing, table)
+    assert [note for note in data.notes if "'c' is 7 in all training rows: no MASE" in note]
+    assert not [note for note in data.notes if "'a' is" in note]
+
+
 @pytest.mark.parametrize("missing", ["ffill", "interpolate", "mask"])
 @pytest.mark.parametrize("gaps", [[50], [30, 90, 91, 150]])
 def test_a_copy_of_the_target_is_refused_although_cells_were_filled(missing: str, gaps: list[int]) -> None:

@@ -51,6 +51,15 @@ def test_several_meters_in_one_table_are_refused_with_advice(names: list[Any], o
     assert re.search(r"keep one series: table\[table\['meter_id'\] == ('[ABC]'|[789])\]$", text)
 
 
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [(["promotion"], "(and 'promotion' likewise)"), (["a", "b"], "(and the other columns likewise)")],
+)
+def test_further_columns_of_several_meters_are_not_forgotten(columns: list[str], words: str) -> None:
+    table = meters(["A", "B"]).assign(**dict.fromkeys(columns, 1))
+    assert f"to_csv('wide.csv') {words}, or keep one series" in refused(table, columns=["load"])
+
+
 def test_an_exchanged_meter_with_some_doubled_hours_is_named_and_its_mean_is_not_advised() -> None:
     table = meters(["A", "B"], starts=[0, 55])
     text = refused(table, columns=["load"])

@@ -127,7 +127,7 @@ def test_an_unnamed_row_counter_is_not_a_series(tmp_path: Path) -> None:
     hourly().to_csv(tmp_path / "counted.csv")
     series = read_series(tmp_path / "counted.csv")
     assert list(series.frame) == ["load", "oil"]
-    assert "no name" in series.notes[0]
+    assert series.notes[0] == "column 0 has no name and only counts the rows: left out"
 
 
 # --- files that are no table
@@ -151,6 +151,7 @@ BROKEN = {
     "row 2: not UTF-8": b"date,load\n2016-07-01,\xe4\n",
     "row 1: columns are separated by semicolons": b"date;load\n2016-07-01;1\n",
     "row 1: columns are separated by tabs": b"date\tload\n2016-07-01\t1\n",
+    "save the file with commas, in pandas: read_csv": b"date;load\n01.07.2016;1,5\n",
     "row 1: columns are separated by semicolons: save": b"date;load, MW\n2016-07-01;1,5\n",
     "row 1: 'sep=' is a line for Excel": b"sep=,\ndate,load\n2016-07-01,1\n",
     "row 1: '01-Jul-2016 00:00' is data, not a column name": b"01-Jul-2016 00:00,1\n01-Jul-2016 01:00,2\n",

@@ -79,8 +79,8 @@ def test_times_of_a_busy_machine_are_not_compared(tmp_path: Path, name: str) -> 
     assert "times slower" not in text
     assert text.count("disturbed the timing") == 1
     assert (
-        "The speed of 1 of 3 settings cannot be judged, since other processes disturbed the timing: repeat the sweep "
-        "on a quiet machine with sweep.repeat_timing=4."
+        "The speed of 1 of 3 settings cannot be judged, since other processes disturbed the timing: train again "
+        "on a quiet machine, or use sweep.repeat_timing=4."
     ) in text
     assert text.startswith("On etth1, horizon 96, at look-back 512, `linear` has test MSE 0.4000")
     assert (name, 512) not in comparable(section, TRAINING)

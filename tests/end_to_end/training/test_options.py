@@ -128,9 +128,15 @@ def test_max_steps_is_exact(config: dict[str, Any]) -> None:
     assert (result["model"]["steps"], result["status"]) == (5, "finished")
 
 
-def test_max_epochs_counts_passes_over_the_training_windows(config: dict[str, Any]) -> None:
-    _, result = train(changed(config, training__max_steps=None, training__max_epochs=0.1))
-    assert result["model"]["steps"] == round(0.1 * result["data"]["windows"]["train"] / 16)
+def test_max_epochs_counts_passes_over_the_training_windows_and_says_so_where_more_steps_were_asked_for(
+    config: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, result = train(changed(config, training__max_steps=300, training__max_epochs=0.1))
+    steps = round(0.1 * result["data"]["windows"]["train"] / 16)
+    assert result["model"]["steps"] == steps
+    assert f"training: {steps} steps (training.max_epochs=0.1 ends it; with null it makes 300), in " in (
+        capsys.readouterr().out
+    )
 
 
 def test_max_time_ends_a_run_with_a_result(config: dict[str, Any]) -> None:
