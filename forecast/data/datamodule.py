@@ -202,13 +202,13 @@ class ForecastData(lightning.LightningDataModule):
     def _constant_notes(self) -> list[str]:
         """Return a note for each target with a single value in training: its intervals may have no width."""
         series, rows = self.source.series, slice(self.split.train.start, self.split.train.stop)
-        constant = []
+        notes = []
         for name in self.source.targets:
             values, observed = series.frame[name].to_numpy()[rows], series.observed_of([name], rows)
             seen = values if observed is None else values[observed[:, 0]]
             if len(seen) and seen.min() == seen.max():
-                constant.append(f"{name!r} is {seen[0]:g} in all training rows: no MASE, and intervals without width")
-        return constant
+                notes.append(f"{name!r} is {seen[0]:g} in all training rows: no MASE, and intervals may have no width")
+        return notes
 
     def _linear_notes(self) -> list[str]:
         """Return a note if there are known covariates, but too many for the linear models."""
