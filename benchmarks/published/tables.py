@@ -107,6 +107,7 @@ def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     text = table(("model", "SQL / seasonal naive", "mean place", "hours of training"), cells)
     notes = [
         f"Geometric mean over {len(first)} tasks, quantiles 0.1 to 0.9; lower is better, 1 is no gain.",
+        "Mean place: among models new to the data.",
         "Hours of others: on their authors' machine; none: used without training on the task.",
     ]
     if not short:

@@ -25,7 +25,7 @@ CHUNK_ELEMENTS = 2**23
 
 
 def block_length(width: int) -> int:
-    """Return the positions per block of a causal form: the power of two next to the width E of a head.
+    """Return the positions per block of a causal form: the width E of a head, rounded up to a power of two, 64 to 512.
 
     The products within blocks, L × block, then take about as much memory as the states, L/block × E².
     """

@@ -23,9 +23,9 @@ class LinearAttention(RecurrentAttention):
     Equation: φ(Q)(φ(K)ᵀV) / (φ(Q) Σφ(K)), or φ(Q)(φ(K)ᵀV) if not normalized. The causal form sums up to the query's
     position.
 
-    Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks, whose
-    length is near E: products are masked within a block, sums are carried across blocks. `step` carries on the causal
-    form with a state of E (V + 1) numbers for each head.
+    Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks of E
+    positions, at least 64 and at most 512: products are masked within a block, sums are carried across blocks. `step`
+    carries on the causal form with a state of E (V + 1) numbers for each head.
 
     Shapes: query (B, H, L, E), key (B, H, S, E), value (B, H, S, V), output (B, H, L, V).
 
@@ -36,7 +36,7 @@ class LinearAttention(RecurrentAttention):
         a query are 0, which only "relu" allows, its output is zero.
     normalize
         Whether the weights of a query are divided by their sum. Without, the output grows with the number of keys, and
-        "exp" overflows in float32 where q·k is above 88.
+        "exp" overflows in float32 where q + ln Σ exp(k) of a feature is above 88.
 
     Notes
     -----

@@ -34,13 +34,13 @@ SHARE = 0.01
 
 
 def check_copies(known: pd.DataFrame, targets: pd.DataFrame, horizon: int) -> None:
-    """Raise InputError for a known covariate that is a target, or a target moved by fewer steps than the horizon.
+    """Raise InputError for a known covariate that is a target, as it is, early, or fewer than `horizon` steps late.
 
-    Its future would contain the answer. The changes of two columns from step to step are compared, unmoved and at the
-    `CANDIDATES` shifts where they are most alike. A correlation of `SAME` makes a copy. A value that was not measured
-    is NaN, and changes that touch it do not count. A column that is the target `horizon` or more steps before is
-    allowed. Of a long table the last `MOST_COMPARED` rows are compared. A copy with noise, a curved function of the
-    target, or a column with fewer than `LEAST_CHANGES` changes is not found.
+    The future of such a column would contain the answer. The changes of two columns from step to step are compared,
+    unmoved and at the `CANDIDATES` shifts where they are most alike. A correlation of `SAME` makes a copy. A value
+    that was not measured is NaN, and changes that touch it do not count. A column that is the target `horizon` or more
+    steps before is allowed. Of a long table the last `MOST_COMPARED` rows are compared. A copy with noise, a curved
+    function of the target, or a column with fewer than `LEAST_CHANGES` changes is not found.
     """
     known, targets = known.iloc[-MOST_COMPARED:], targets.iloc[-MOST_COMPARED:]
     size = len(known)

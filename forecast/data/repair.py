@@ -29,8 +29,8 @@ class Policies:
     missing
         Absent rows and empty cells: "error" refuses them; "ffill" repeats the last value; "interpolate" is linear in
         time, and repeats the last value at the end; "mask" fills like "ffill" for the baselines and the linear path,
-        and with the mean of the window for the encoder-decoder. With one token per step, attention skips a step
-        without any value.
+        and with the mean of the window for the encoder-decoder. In `model=informer` attention skips a step without
+        any value.
     missing_values
         Numbers that count as an empty cell in every column, such as -9999.
     """

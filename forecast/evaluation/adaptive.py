@@ -27,7 +27,7 @@ def adapted_shift(
 
     The miscoverage a of each step, series and interval starts at its nominal value. After each past window it becomes
     a + rate (nominal - miss), with miss 1 if the target was outside the interval of the current miscoverage, else 0. A
-    past window counts only if all its targets lie before row `at`, so that truth is at least one horizon old.
+    past window counts only if all its targets lie before row `at`, so it began at least one horizon before.
 
     Parameters
     ----------

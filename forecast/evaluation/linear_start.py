@@ -160,8 +160,8 @@ def choose_start(
     period
         Steps in a season; 1 for none.
     confidence
-        Confidence level, 0.5 to 1, that the ridge is better, from the means of blocks of windows. Its score must be
-        better too. Neighbouring blocks share targets, so the error rate is slightly too high: 14 of 100 at 0.9, for
+        Confidence level, 0.5 to 1, that the challenger is better, from the means of blocks of windows. Its score must
+        be better too. Neighbouring blocks share targets, so the error rate is slightly too high: 14 of 100 at 0.9, for
         moving averages as long as the overlap. With None, a better score is enough.
     batch_size
         Windows per batch.

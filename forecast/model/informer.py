@@ -96,8 +96,8 @@ class Informer(nn.Module):
             `forecast.data.known.KnownLayout`.
         past_observed
             Boolean, shape (B, T, C_in), False where a value is missing; None if no value is missing. A missing value
-            is the window's mean for the encoder-decoder, and the last value before it for the linear path. With one
-            token per step, a step without any value is hidden from attention.
+            is the window's mean for the encoder-decoder, and the last value before it for the linear path. In
+            `model=informer` a step without any value is hidden from attention; `patch_informer` hides nothing.
         """
         if self.rising is not None:
             quantiles = self.forward_quantiles(past, past_known, future_known, past_observed)

@@ -190,7 +190,7 @@ class StepTokens(nn.Module):
 class PatchTokens(nn.Module):
     """Tokens of patches: the encoder reads patches of each channel, the decoder learned queries for the horizon.
 
-    The oldest step is repeated until the stride divides the context. The forecast ends with a whole patch and is cut to
+    The oldest step is repeated until whole patches fill the context. The forecast ends with a whole patch and is cut to
     the horizon.
 
     Sources: Nie et al., "A Time Series is Worth 64 Words", ICLR 2023, for patches and independent channels; Kim et al.,
