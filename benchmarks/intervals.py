@@ -98,8 +98,11 @@ class Cell:
 
     @property
     def run(self) -> Path | None:
-        """The folder of its finished run."""
-        return next((path.parent for path in self.folder.glob(f"*/*/{RESULT}")), None)
+        """The folder of its finished run; raise InputError if there are several, as after a change of the defaults."""
+        found = [path.parent for path in self.folder.glob(f"*/*/{RESULT}")]
+        if len(found) > 1:
+            raise InputError(f"{self.folder}: holds {len(found)} finished runs: delete those that are not to count")
+        return found[0] if found else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -199,6 +199,7 @@ def expanded(name: str) -> Path:
 
 
 def _path(config: DataSettings) -> Path:
+    data_folders()  # refuses a wrong FORECAST_DATA_DIR before anything is read
     if config.path is not None:
         path = expanded(config.path)
         known = config.sha256

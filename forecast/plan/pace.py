@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+HELD_OUT = 2 / 5
+"""Rows of a result that forecast validation once more with held-out weights, of all: the model and its linear path."""
+
 
 @dataclass(frozen=True)
 class Length:
@@ -15,7 +18,7 @@ class Length:
     interval: int  # steps from one validation to the next
     max_seconds: float | None  # from `training.max_time`
     scores_start: bool  # whether the validation split is also scored before the first step
-    holds_out: bool = True  # whether it is scored once more, with weights that each of its blocks did not select
+    holds_out: bool = True  # whether two rows forecast it once more, with weights that its blocks did not select
 
     def validations(self, steps: int) -> int:
         """Return the number of validations in a training of `steps` steps, including the final one."""
@@ -40,6 +43,7 @@ class Pace:
     validation: float  # rest of a validation: pictures, saving the state
     first_validation: float  # extra time of the first validation
     prepare: float  # data, model and the linear map, before the training
+    scoring: float = 0.0  # one window of a split at the end, with all rows of the result
 
     @property
     def loop(self) -> float:
@@ -67,5 +71,6 @@ class Pace:
 
     def result_seconds(self, length: Length) -> float:
         """Return the time from loading the data to the scores: preparation, training and scoring."""
-        scored = length.validation * (1 + length.scores_start + length.holds_out) + length.test
-        return self.prepare + self.training_seconds(length) + scored * self.window
+        scored = length.validation * (1 + length.holds_out * HELD_OUT) + length.test
+        start = length.scores_start * length.validation * self.window
+        return self.prepare + self.training_seconds(length) + start + scored * self.scoring

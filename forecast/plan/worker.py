@@ -10,6 +10,7 @@ from typing import Any
 from forecast.benchmark.limits import FAILURES, MEMORY, limit_cuda, limit_process, why_not
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.evaluation.holdout import blocks
+from forecast.evaluation.scoring import score
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
 from forecast.plan.footprint import Footprint, calibrated
 from forecast.plan.memory import measure_levels, peer_of
@@ -24,6 +25,9 @@ from forecast.training.tensorboard.logger import check_logger, log_start, make_l
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
 """Minimum and maximum batches of each validation in the short training, and the windows that decide their number. All
 batches but the first are timed; the times of single batches differ by 10 %."""
+
+SCORED_BATCHES = 2
+"""Batches of each split that are scored to time the end of a run."""
 
 SHRINK = 8
 """Divisor of the batches to measure the memory of a training that does not fit."""
@@ -46,7 +50,7 @@ def answer_request(**request: Any) -> dict[str, Any]:
 def answer(request: Request) -> Answer:
     """Handle one request. Refusals, out-of-memory and non-finite losses are returned, not raised."""
     handlers: dict[str, Callable[[Request], Answer]] = {
-        MEASURE: measure, AGAIN: lambda request: _paced(request)[1], SMALL: measure_small, STEP: make_step,
+        MEASURE: measure, AGAIN: lambda request: _scored(*_paced(request)), SMALL: measure_small, STEP: make_step,
     }  # fmt: skip
     try:
         return handlers[request.what](request)
@@ -68,7 +72,7 @@ def measure(request: Request) -> Answer:
     transient = configured.transient(made.settings.training.batch_size, validated)
     factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
     footprint = Footprint(look_back, peak * 2**20 - factor * transient, factor, levels)
-    return replace(paced, footprint=footprint, longest=_longest(made))
+    return _scored(made, replace(paced, footprint=footprint, longest=_longest(made)))
 
 
 def measure_small(request: Request) -> Answer:
@@ -138,18 +142,35 @@ def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping
     return outcome.speed
 
 
+def _scored(made: Preparation, paced: Answer) -> Answer:
+    """Return the answer with the time of scoring, from the first windows of both splits.
+
+    The memory is measured before, since scoring holds residuals.
+    """
+    assert paced.pace is not None
+    parts, count = made.data.parts, SCORED_BATCHES * made.data.evaluation_batch_size
+    for name in ("validation", "test"):
+        parts[name] = replace(parts[name], starts=parts[name].starts[:count])
+    network = made.network.to(made.device).eval()
+    began = perf_counter()
+    score(network, made.data, made.linear_maps.baseline)
+    per_window = (perf_counter() - began) / sum(len(parts[name]) for name in ("validation", "test"))
+    return replace(paced, pace=replace(paced.pace, scoring=per_window))
+
+
 def _length(made: Preparation) -> Length:
     parts, settings = made.data.parts, made.settings.training
+    holds_out = blocks(parts["validation"]) is not None
     return Length(
         train=len(parts["train"]),
         validation=len(parts["validation"]),
-        test=len(parts["test"]),
+        test=len(parts["test"]) if made.data.split.test or not holds_out else 0,  # its scores are those of validation
         batch=settings.batch_size,
         steps=made.task.total_steps,
         interval=settings.validation_interval(len(parts["train"])),
         max_seconds=None if settings.duration is None else settings.duration.total_seconds(),
         scores_start=made.linear_maps.start is not None,
-        holds_out=blocks(parts["validation"]) is not None,
+        holds_out=holds_out,
     )
 
 

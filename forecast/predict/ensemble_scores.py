@@ -29,7 +29,7 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
     """Return a result like a single run's: scores of the mean forecast, summed sizes and seconds.
 
     The mean is that of `forecast.predict`: of the values and of the calibrated quantiles. The calibrations come from
-    the validation split, whose quantiles are therefore not scored.
+    the validation split, whose quantiles are therefore not scored. Without a test split, none are.
 
     Parameters
     ----------
@@ -46,9 +46,10 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
     _check_alike(runs)
     members = _Members(runs, data)
     units, size, scale = units_of(data), data.evaluation_batch_size, data.target_scale
+    calibration = members.calibration if data.split.test else None  # these windows calibrated the members
     row = Row(
         evaluate(members, data.parts["validation"], size, units=units),
-        evaluate(members, data.parts["test"], size, units=units, calibration=members.calibration),
+        evaluate(members, data.parts["test"], size, units=units, calibration=calibration),
     )
     results = [read_json(run.path / RESULT) for run in runs]
     first, scores = results[0], row.scores(scale)

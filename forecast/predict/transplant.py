@@ -48,14 +48,13 @@ def score_transplants(options: argparse.Namespace) -> None:
     from forecast.runs.run import RESULT, Run, check_not_of_a_run
     from forecast.runs.summary import scored_split
 
-    if options.output is not None and options.output.name != TRANSPLANT:
-        check_not_of_a_run(options.output)
-
     folder = Run.open_and_say(options.run)
+    path = folder.path / TRANSPLANT if options.output is None else options.output
+    if path.resolve() != (folder.path / TRANSPLANT).resolve():
+        check_not_of_a_run(path)
     scored = score_all(folder, options.attention, options.context_length, file=options.data, quiet=options.quiet)
     split = scored_split(read_json(folder.path / RESULT))
     show(Console(width=max(Console().width, WIDTH)), [table_of(folder, scored, split)])
-    path = folder.path / TRANSPLANT if options.output is None else options.output
     write_sealed(path, {"scored": [asdict(row) for row in scored]})
     print(f"{path}: scores written")
 

@@ -19,6 +19,7 @@ from forecast.report.comparisons import (
 )
 from forecast.report.costs import (
     BUSY,
+    CLEARLY,
     COSTS,
     INFERENCE,
     MEMORY,
@@ -78,11 +79,16 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
         list(_lowest(section, comparisons)),
         list(_short(section)),
     )
+    if not section.same_windows:
+        beaten, lowest = [], list(_different_windows(comparisons))
     decision = [*_void(section), *beaten]
     news = [*_headline(section, comparisons, chosen), *([] if beaten else lowest)]
     limits = [*_linear_paths(section), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
-    findings = [*([] if control is None else [_control(control)]), *_indistinguishable(section, comparisons)]
+    findings = [
+        *([] if control is None else [_control(control)]),
+        *(_indistinguishable(section, comparisons) if section.same_windows else []),
+    ]
     room = MOST - len(decision) - len(news) - len(short)
     limits, less = limits[: max(0, room)], limits[max(0, room) :]
     room = max(0, room - len(limits))
@@ -191,10 +197,20 @@ def _other_costs(pair: Comparison) -> Iterator[str]:
             times, ends = times_words(INFERENCE, against, setting)
             yield f"{where} forecasts {times} times slower than `{against.arm}`{ends}."
         else:
-            yield f"{where} forecasts about as fast as `{against.arm}`."
+            yield f"{where} {_unclear_inference(setting, against)}."
     if times_cheaper(MEMORY, setting, against) is not None:
         times, ends = times_words(MEMORY, against, setting)
         yield f"{where} takes {times} times the peak memory of `{against.arm}`{ends}."
+
+
+def _unclear_inference(setting: Setting, against: Setting) -> str:
+    """Return how two inference times compare of which neither is clearly shorter."""
+    ratio = times_cheaper(INFERENCE, setting, against)
+    assert ratio is not None
+    if 1 / CLEARLY < ratio < CLEARLY:
+        return f"forecasts about as fast as `{against.arm}`"
+    times, ends = times_words(INFERENCE, against, setting)
+    return f"takes {times} times as long to forecast as `{against.arm}`{ends}; no difference is clear"
 
 
 def _after(pair: Comparison) -> str:
@@ -216,8 +232,15 @@ def _lowest(section: Section, comparisons: Comparisons) -> Iterator[str]:
     yield f"{text}."
 
 
+def _different_windows(comparisons: Comparisons) -> Iterator[str]:
+    """Yield that mean errors cannot be compared, and what can."""
+    tested = any(pair.verdict != NOT_TESTED for pair in comparisons.every)
+    cure = "only the table Compared window by window compares them" if tested else "their errors cannot be compared"
+    yield f"Settings were scored on different test windows: {cure}."
+
+
 def _indistinguishable(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield the fastest setting that is statistically indistinguishable from the lowest error, without the control.
+    """Yield the fastest setting that is statistically indistinguishable from the lowest error; skip the control.
 
     If none trains clearly faster, yield all indistinguishable settings.
     """
@@ -232,8 +255,11 @@ def _indistinguishable(section: Section, comparisons: Comparisons) -> Iterator[s
         fastest = max(cheaper, key=lambda pair: times_cheaper(TRAINING, pair.setting, best) or 0.0)
         times = times_cheaper(TRAINING, fastest.setting, best)
         assert times is not None
+        controls = [pair for pair in pairs if pair.setting.mechanism == CONTROL]
+        aside = any((times_cheaper(TRAINING, pair.setting, best) or 0.0) > times for pair in controls)
+        but = ", control aside" if aside else ""
         yield (
-            f"Statistically indistinguishable from the lowest and fastest to train: {named(fastest.setting)}, "
+            f"Statistically indistinguishable from the lowest and fastest to train{but}: {named(fastest.setting)}, "
             f"{rounded(times)} times faster ({signed(fastest.per_cent)} % MSE, {interval_words(fastest)})."
         )
     elif pairs:
@@ -369,13 +395,18 @@ def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
         aside = " except the control" if section.control else ""
         where = f"At look-back {listed([f'{look_back:,}' for look_back in rest])}"
         yield f"{where}, {no_mechanism(comparisons, rest)}{aside} trains clearly faster than `{REFERENCE}`."
-        yield from _reasons(where, [pair for pair in pairs_of(comparisons) if pair.setting.look_back in rest])
+        yield from _reasons(where, [pair for pair in comparisons.reference.values() if pair.setting.look_back in rest])
     for arm in dict.fromkeys(pair.setting.arm for pair in faster):
         yield from _arm(section, arm, pairs, faster)
 
 
-def _reasons(where: str, pairs: Sequence[Comparison]) -> Iterator[str]:
-    """Yield other reasons to leave the reference where nothing trains faster, or that there are none."""
+def _reasons(where: str, every: Sequence[Comparison]) -> Iterator[str]:
+    """Yield other reasons to leave the reference where nothing trains faster, or that there are none.
+
+    `every` has the comparisons with the reference there, those of the control too.
+    """
+    pairs = [pair for pair in every if pair.setting.mechanism not in (REFERENCE, CONTROL)]
+    controls = [pair for pair in every if pair.setting.mechanism == CONTROL]
     reasons = {
         "has lower error": [pair for pair in pairs if pair.verdict == BETTER],
         "forecasts clearly faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
@@ -387,11 +418,18 @@ def _reasons(where: str, pairs: Sequence[Comparison]) -> Iterator[str]:
         return
     if any(map(_is_unknown, pairs)):
         yield f"{where}, not everything could be compared."
+    elif any(map(_is_a_reason, controls)):
+        yield f"{where}, only the control is a reason to leave `{REFERENCE}`."
     else:
         yield (
             f"{where}, there is no reason to leave `{REFERENCE}`: no mechanism forecasts clearly faster, takes clearly "
             "less memory or has lower error."
         )
+
+
+def _is_a_reason(pair: Comparison) -> bool:
+    """Return whether the setting has a lower error than the other, or a clearly lower cost."""
+    return pair.verdict == BETTER or any(clearly_cheaper(cost, pair.setting, pair.against) for cost in COSTS)
 
 
 def _is_unknown(pair: Comparison) -> bool:

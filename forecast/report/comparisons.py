@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 from scipy.special import stdtrit  # type: ignore[import-untyped]
 
@@ -53,6 +54,9 @@ BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown",
 
 ONE_FORECAST = "both forecasts use the linear path alone"
 """The reason why two settings with the same forecasts are not tested."""
+
+SAME_ERRORS = 1e-6
+"""Largest relative difference between the window errors of two forecasts that count as the same."""
 
 
 def error(setting: Setting) -> float:
@@ -194,7 +198,8 @@ def compare(
     level: float = LEVEL,
 ) -> Comparison:
     """Compare two settings on the windows that both scored; `seeds` are those of `seed_spreads`."""
-    if setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back:
+    linear_paths = setting.is_linear_path and against.is_linear_path and setting.look_back == against.look_back
+    if linear_paths and _are_alike(own, other):
         return Comparison(setting, against, None, why=ONE_FORECAST, level=level)
     if isinstance(own, str) or isinstance(other, str):
         why = next(each for each in (own, other) if isinstance(each, str))
@@ -208,6 +213,13 @@ def compare(
         return Comparison(setting, against, None, why=why, level=level)
     widened = _with_seeds(interval, setting, against, seeds, level)
     return Comparison(setting, against, widened, float(both[1].mean()), level=level)
+
+
+def _are_alike(own: Windows, other: Windows) -> bool:
+    """Return whether two linear paths have the same errors, which other inputs change; True if they are unknown."""
+    if isinstance(own, str) or isinstance(other, str):
+        return True
+    return own.index.equals(other.index) and bool(np.allclose(own, other, rtol=SAME_ERRORS, atol=0))
 
 
 def _with_seeds(

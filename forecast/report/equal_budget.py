@@ -119,5 +119,5 @@ def _cells(section: Section, curves: Sequence[Curves], name: Callable[[float], s
             error = with_deviation(float(own.mean()), float(own.std(ddof=1)) if len(own) > 1 else np.nan)
             nearest = None if setting.mechanism == REFERENCE else section.nearest(REFERENCE, setting)
             base = None if nearest is None else means.get(nearest.key)
-            more = NONE if base is None else signed(100 * (means[setting.key] / base - 1))
+            more = signed(100 * (means[setting.key] / base - 1)) if base else NONE
             yield [f"{setting.look_back:,}", name(limit), setting.arm, error, more]

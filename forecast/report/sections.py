@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecast.common.files import flatten, look_up
-from forecast.runs.labels import arm_labels, data_key, differing, facts_apart
+from forecast.runs.labels import arm_labels, data_key, differing, facts_apart, shown
 from forecast.runs.read import FinishedRun, InTurn
 
 
@@ -121,6 +121,13 @@ class Section:
         return sorted({setting.look_back for setting in self.settings})
 
     @property
+    def same_windows(self) -> bool:
+        """Whether all runs were scored on the same test windows, as far as their results tell."""
+        facts = ("data.first_test_target", "data.windows.test", "data.windows_left_out.test")
+        runs = [run for setting in self.settings for run in setting.runs]
+        return len({tuple(str(look_up(run.result, fact)) for fact in facts) for run in runs}) == 1
+
+    @property
     def reference(self) -> str | None:
         """The arm to compare with: `full` with the fewest other options, or None."""
         return self._arm_of(REFERENCE)
@@ -175,6 +182,10 @@ def sections_of(runs: Sequence[FinishedRun]) -> list[Section]:
         f"{title} ({text or place})" if titles.count(title) > 1 else title
         for place, (title, text) in enumerate(zip(titles, words, strict=True), 1)
     ]
+    unique = [
+        f"{title}, number {unique[: place + 1].count(title)}" if unique.count(title) > 1 else title
+        for place, title in enumerate(unique)
+    ]  # long values that differ after their first characters
     return [Section(title, _settings(group)) for title, group in zip(unique, groups, strict=True)]
 
 
@@ -209,11 +220,16 @@ def _settings(runs: Sequence[FinishedRun]) -> tuple[Setting, ...]:
     return tuple(sorted(settings, key=lambda setting: setting.key))
 
 
+DATES = ("time_column", "time_columns", "date_format")
+"""Keys of `data` that say how dates are read: two ways of reading make two settings."""
+
+
 def _conditions(run: FinishedRun) -> dict[str, str]:
-    """Return device, precision and batch size, which distinguish equal names."""
+    """Return device, precision, batch size and the reading of dates, which distinguish equal names."""
     size = run.config["training"].get("evaluation_batch_size")
     return {
         "device": str(run.result["device"]),
         "precision": str(run.result["precision"]),
         "batch": f"evaluation_batch_size={size}",
+        **{key: f"data.{key}={shown(run.config['data'].get(key))}" for key in DATES},
     }

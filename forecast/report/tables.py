@@ -178,7 +178,10 @@ def result_table(section: Section) -> FoldingTable:
     baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(section)]
     notes = (
         "MSE, MAE: on z-scores of the training split, mean ± standard deviation over the seeds.",
-        "The last rows are baselines on the same windows. skill: test MSE relative to seasonal naive.",
+        "The last rows are baselines on the same windows. skill: test MSE relative to seasonal naive."
+        if section.same_windows
+        else "Not all rows are on the same test windows. The last rows are baselines. skill: test MSE relative to "
+        "seasonal naive.",
         "val.: the validation split, which selected the step.",
         *_foresight_notes(section),
         *(("enc.-dec.: mixing weight of the encoder-decoder; the linear path has the rest.",) if is_weighted else ()),

@@ -29,6 +29,7 @@ def transplant_table(section: Section) -> Table | None:
             mse, mae, more, times = np.mean(rows, axis=0)
             names = [setting.arm, f"{setting.look_back:,}", attention, f"{look_back:,}", str(len(rows))]
             cells.append([*names, score(mse), score(mae), signed(more), rounded(times)])
+    strided = any(run.result["data"].get("evaluation_stride", 1) > 1 for one in section.settings for run in one.runs)
     headings = (
         *("trained with", "at look-back", "run with", "at look-back", "seeds", "test MSE", "test MAE"),
         *("MSE, % more", "times its time"),
@@ -37,6 +38,7 @@ def transplant_table(section: Section) -> Table | None:
         "The weights of a run under another mechanism or look-back, without further training (`python -m "
         "forecast.predict.transplant`).",
         "% more, times: relative to the same weights as trained, scored in the same run.",
+        *(["Test MSE, MAE: over all windows; the table Results has only some of them."] if strided else []),
         *(f"{name}: its {TRANSPLANT} is not readable and is left out" for name in damaged),
     )
     return Table(TITLE, headings, cells, notes) if cells or damaged else None
@@ -65,4 +67,5 @@ def _relative(row: Mapping[str, Any], trained: Mapping[str, Any]) -> Sequence[fl
         ]
         for line in (row, trained)
     )
-    return mse, mae, 100 * (mse / trained_mse - 1), seconds / trained_seconds
+    more = 100 * (mse / trained_mse - 1) if trained_mse else float("nan")
+    return mse, mae, more, seconds / trained_seconds

@@ -66,7 +66,7 @@ MARKS = (JOB, CONFIG, FAILED)
 """A job's folder has at least one of these files."""
 
 COLUMNS = [
-    *("job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "device", "precision"),
+    *("job", "configuration", "overrides", "seed", "status", "error", *NUMBERS, "scored_split", "device", "precision"),
     "folder",
     *(WITHIN := ["of", "words", "settings", "forecasts", "sha256", "baselines"]),
 ]
@@ -150,7 +150,7 @@ def _rows_of(folder: Path) -> list[dict[str, Any]]:
     if result is not None:
         figures = figures_of(result)
         facts = {key: result.get(key) for key in ("status", "seed", "device", "precision", "baselines")}
-        rows.append({**row, **figures, **facts, **_identity(result)})
+        rows.append({**row, **figures, **facts, "scored_split": scored_split(result), **_identity(result)})
     if failed is not None:
         overrides = " ".join(failed.get("overrides", words["overrides"]))
         rows.append({**row, "overrides": overrides, "status": "failed", "error": failed["error"]})
@@ -172,8 +172,7 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
             "configuration": words,
             "n": len(group),
             "status": " ".join(sorted(set(group["status"]))),
-            "device": group["device"].iloc[0],
-            "precision": group["precision"].iloc[0],
+            **{key: group[key].iloc[0] for key in ("scored_split", "device", "precision")},
         }
         rows.append({"row": "model"} | facts | dict(numbers.mean()) | dict(spread))
     rows += _baselines(finished)
@@ -182,7 +181,8 @@ def summarise(jobs: pd.DataFrame) -> pd.DataFrame:
         rows.append({"row": "job", "configuration": job["overrides"], "status": job["status"], "error": job["error"]})
     measured = [name for name in NUMBERS if name not in COUNTS]
     numbers_and_spreads = [*(f"{name}{end}" for name in measured for end in ("", "_sd")), *COUNTS]
-    columns = ["row", "configuration", "n", "status", *numbers_and_spreads, "device", "precision", "error"]
+    facts_and_error = ["scored_split", "device", "precision", "error"]
+    columns = ["row", "configuration", "n", "status", *numbers_and_spreads, *facts_and_error]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -224,10 +224,11 @@ PLACES = ("name", "path", "file_name", "url", "about", "sha256", "targets")
 def _identity(result: dict[str, Any]) -> dict[str, Any]:
     """Return the values that runs of other seeds share: configuration, device, precision and data.
 
+    `data.perfect_foresight` is left out: it is a statement on the data and changes no number.
     `forecasts` is a key of the forecast series, which runs of other configurations may share.
     """
     free = {*FREE, "seed"}
-    aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET}
+    aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET} | {"data.perfect_foresight"}
     values = flatten(result["config"]).items()
     settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
     sha256 = look_up(result, "data.sha256")
@@ -320,6 +321,11 @@ def read_runs(roots: Sequence[Path]) -> Found:
         else:
             why = f": {row['error']}" if isinstance(row["error"], str) else ""
             left_out.append((names[folder], f"{row['status']}{why}"))
+    if not runs and left_out and all(why == NOT_COMPARED for _, why in left_out):
+        raise InputError(
+            f"{', '.join(map(str, roots))}: a report compares scores on a test split, and no run there has one: train "
+            "with a test split to compare"
+        )
     if not runs:
         example = f" ({left_out[0][0]}: {left_out[0][1]})" if left_out else ""
         raise InputError(
@@ -356,6 +362,10 @@ def _run_folders(root: Path) -> Iterator[Path]:
     yield from {path.parent for name in MARKS for path in root.rglob(name)}
 
 
+NOT_COMPARED = "has no test split: its scores are of the validation split, which selected its weights"
+"""Why a report leaves a run out that was scored on validation."""
+
+
 def _damage(folder: Path) -> str | None:
     """Return why a folder's run cannot be compared, None if it can."""
     if (why := damage(folder)) is not None:
@@ -365,5 +375,5 @@ def _damage(folder: Path) -> str | None:
             if look_up(result, path) is None:
                 return f"{RESULT} has no {path}: it is of another version, or the score is not a number"
         if scored_split(result) != "test":
-            return "has no test split: its scores are of the validation split, which selected its weights"
+            return NOT_COMPARED
     return None

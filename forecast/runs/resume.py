@@ -82,6 +82,8 @@ def start_state(
         named = resume not in (False, "auto")  # only then may the length differ
         if differing := differences(wanted.plain, stored, budget=finished or not named):
             cure = RESTART_HINT if named else RESTART_JOB_HINT
+            typed = [_key(word) for word in overrides or ()]
+            differing.sort(key=lambda line: not any(f"{line.split(' is ')[0]}.".startswith(f"{key}.") for key in typed))
             raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
         run = Run(folder)
         if finished:

@@ -92,7 +92,8 @@ def check_not_of_a_run(*paths: Path) -> None:
     for path in paths:
         is_run = all((path.parent / name).is_file() for name in (CONFIG, MANIFEST))
         is_ensemble = (path.parent / ENSEMBLE).is_file()
-        if (is_run and path.name in (*NAMED, MANIFEST, TRANSPLANT)) or (is_ensemble and path.name == ENSEMBLE):
+        of_a_run = (*NAMED, MANIFEST, TRANSPLANT, JOB, FAILED, TRACEBACK, LEFT)
+        if (is_run and path.name in of_a_run) or (is_ensemble and path.name == ENSEMBLE):
             raise InputError(f"{path}: is a file of the run in its folder: choose another --output")
 
 

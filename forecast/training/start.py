@@ -115,7 +115,7 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
     Lines on the data that are in `announced` are not repeated; new ones are added.
     """
     name = settings.data.name
-    windows = ", ".join(f"{len(part):,} {name}" for name, part in data.parts.items())
+    windows = ", ".join(f"{len(data.parts[name]):,} {name}" for name in _splits(data))
     if data.evaluation_stride > 1:
         windows += f" (1 in {data.evaluation_stride} of validation and test)"
     parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -184,5 +184,11 @@ def _ended_by_epochs(prepared: Preparation) -> str:
 def announce_scoring(prepared: Preparation, group: Group) -> None:
     """Print the number of windows to score, if progress is shown."""
     if prepared.settings.training.progress and group.leads:
-        windows = ", ".join(f"{len(prepared.data.parts[part]):,} {part}" for part in PARTS)
+        data = prepared.data
+        windows = ", ".join(f"{len(data.parts[name]):,} {name}" for name in _splits(data) if name in PARTS)
         print(f"scoring: {windows} windows", flush=True)
+
+
+def _splits(data: ForecastData) -> list[str]:
+    """Return the names of the splits; without a test split, validation takes its place and counts once."""
+    return [name for name in data.parts if name != "test" or data.split.test]

@@ -8,9 +8,11 @@ import pytest
 
 from benchmarks import intervals
 from benchmarks.intervals import ARMS, TASKS, Cell, compare, tables
+from forecast.common.errors import InputError
 from forecast.runs.run import Run
 from forecast.runs.settings import Settings
 from tests.conftest import TinyRun
+from tests.report.made import result_of, write_run
 from tests.support.covering import covering
 from tests.support.small import compose
 
@@ -60,3 +62,15 @@ def test_a_record_is_continued_and_shown(
     text = tables(intervals.read())
     assert "| `etth1`, 96 | 80.0 % | 80.0 % to 80.0 % | 0.800 |" in text
     assert "-22.2 %" in text
+
+
+def test_two_finished_runs_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intervals, "FOLDER", tmp_path)
+    cell = Cell("etth1", 96, "defaults")
+    assert cell.run is None
+    for name in ("first", "second"):
+        write_run(cell.folder / "etth1" / name, result_of())
+        if name == "first":
+            assert cell.run == cell.folder / "etth1" / name
+    with pytest.raises(InputError, match="holds 2 finished runs"):
+        cell.run  # noqa: B018

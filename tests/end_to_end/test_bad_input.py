@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 
 from forecast.common.cli import finish
+from forecast.common.errors import InputError
 from forecast.predict.__main__ import main as predict
 from forecast.training.train import train
 from tests.conftest import TinyRun
-from tests.support.small import CONTEXT, HORIZON, changed, hourly, snapshot, write
+from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, snapshot, write
 
 Spoil = Callable[[Path], Path]
 
@@ -316,3 +317,14 @@ def test_a_data_name_that_no_folder_can_have_is_refused_in_one_line(
 def test_an_error_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     assert predict(["--run", "a\x1b[31mb", "--input", "x.csv"]) == 2
     assert r"a\x1b[31mb: no such folder" in expect_one_line(capsys, [])
+
+
+def test_a_wrong_data_folder_is_refused_before_the_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORECAST_DATA_DIR", str(tmp_path / "unmounted"))
+    monkeypatch.setattr("forecast.data.sources.read_series", lambda *_, **__: pytest.fail("the file was read"))
+    source = write(tmp_path / "mine.csv", hourly(300))
+    with pytest.raises(InputError, match=r"FORECAST_DATA_DIR is .*unmounted.*, which is not a folder"):
+        train(quick(tmp_path / "runs", "data=csv", f"data.path={source}"))
+    assert not (tmp_path / "runs").exists()

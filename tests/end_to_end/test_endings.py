@@ -205,6 +205,16 @@ def test_a_scheduler_signal_or_hangup_saves_the_step(
     assert read_checkpoint(checkpoints(only_folder(config) / "checkpoints")[0])["step"] == 4
 
 
+def test_a_batch_script_without_srun_trains_as_one_process(
+    config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)
+    for name, value in {"NTASKS": "8", "JOB_NAME": "training", "JOB_ID": "7", "PROCID": "0", "LOCALID": "0"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)  # Lightning would refuse --ntasks
+    _, result = train(config)
+    assert (result["status"], result["model"]["steps"], result["processes"]) == ("finished", 6, 1)
+
+
 @pytest.mark.parametrize("number", ENDING)
 def test_outside_of_training_a_signal_ends_a_tool_with_its_exit_code(number: signal.Signals) -> None:
     with pytest.raises(SystemExit) as end:

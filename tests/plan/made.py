@@ -14,7 +14,17 @@ MIB = 2**20
 LENGTH = Length(
     train=1000, validation=100, test=200, batch=10, steps=250, interval=50, max_seconds=None, scores_start=False
 )
-PACE = Pace(step=0.7, wait=0.1, between=0.2, first=4.0, window=0.01, validation=2.0, first_validation=1.0, prepare=5.0)
+PACE = Pace(
+    step=0.7,
+    wait=0.1,
+    between=0.2,
+    first=4.0,
+    window=0.01,
+    validation=2.0,
+    first_validation=1.0,
+    prepare=5.0,
+    scoring=0.05,
+)
 
 
 def level(length: int, *, square: float = 0.0) -> Level:

@@ -26,8 +26,8 @@ def test_max_time_limits_the_training() -> None:
 
 def test_the_time_to_the_result_includes_preparation_and_scoring() -> None:
     after = PACE.result_seconds(LENGTH) - PACE.training_seconds(LENGTH)
-    assert after == pytest.approx(5 + 0.01 * (2 * 100 + 200))
+    assert after == pytest.approx(5 + 0.05 * (1.4 * 100 + 200))
     short = replace(LENGTH, holds_out=False)
-    assert PACE.result_seconds(LENGTH) - PACE.result_seconds(short) == pytest.approx(0.01 * 100)
+    assert PACE.result_seconds(LENGTH) - PACE.result_seconds(short) == pytest.approx(0.05 * 0.4 * 100)
     start = replace(LENGTH, scores_start=True)
     assert PACE.result_seconds(start) - PACE.result_seconds(LENGTH) == pytest.approx(0.01 * 100)

@@ -11,6 +11,7 @@ from forecast.plan import clock, planner, worker
 from forecast.plan.__main__ import main
 from forecast.plan.clock import FIRST_VALIDATION, WARM_UP, StepClock
 from forecast.plan.messages import AGAIN, MEASURE, Answer, Request
+from forecast.plan.pace import Pace
 from tests.plan.made import PACE, measured
 from tests.support.small import QUICK, SIMULATED, SMALL
 
@@ -111,8 +112,12 @@ def test_an_impossible_plan_ends_with_one_line_and_code_2(
 
 
 def test_a_real_plan_has_times_memory_and_the_sizes_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paces: list[Pace | None] = []
+
     def answer_here(request: Request, label: str, limit: float) -> Answer:
-        return Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(request)))))))
+        answer = Answer.of(json.loads(json.dumps(worker.answer_request(**json.loads(json.dumps(asdict(request)))))))
+        paces.append(answer.pace)
+        return answer
 
     monkeypatch.setattr(planner, "request_child", answer_here)
     monkeypatch.setattr(
@@ -137,6 +142,8 @@ def test_a_real_plan_has_times_memory_and_the_sizes_that_fit(tmp_path: Path, mon
     assert (written["train"], written["steps"]) == (430, 12)
     assert 0 < mean["loop_seconds"] < mean["epoch_seconds"]
     assert mean["training_seconds"] < mean["result_seconds"]
+    assert all(pace.scoring > pace.window > 0 for pace in paces if pace is not None)  # five rows, not one
+    assert len([pace for pace in paces if pace is not None]) == 2
     assert (mean["largest_batch"], mean["batch_bound"]) == (written["train"], "data")
     assert (mean["largest_look_back"], mean["look_back_bound"]) == (477, "data")
     assert [trial["why"] for trial in mean["trials"]] == ["", ""]

@@ -90,6 +90,14 @@ def test_a_note_counts_the_steps_before_the_first_value(rows: int, empty: int, n
     assert [each for each in notes if "begins" in each] == ([] if note is None else [note])
 
 
+def test_too_few_rows_after_a_late_column_have_the_reason() -> None:
+    given = table("h", 40)
+    given.iloc[:25, 0] = np.nan
+    message = r"it has 15 rows \(the first 25 rows were left out: 'load' has no value before .*\), .*at least 20 rows"
+    with pytest.raises(InputError, match=message):
+        expected("h", None, "ffill").check(given, "mine")
+
+
 @pytest.mark.parametrize(("missing", "least"), [("mask", 10), ("ffill", 20), ("interpolate", 20), ("error", 20)])
 def test_a_masked_look_back_needs_half_of_its_rows(missing: str, least: int) -> None:
     assert len(expected("h", None, missing).check(table("h", least), "mine").frame) == least

@@ -116,7 +116,8 @@ def test_the_answer_to_a_study_with_known_differences(made: Made) -> None:
         control,
     )
     assert re.fullmatch(
-        r"Statistically indistinguishable from the lowest and fastest to train: `(full|linear|probsparse)` at "
+        r"Statistically indistinguishable from the lowest and fastest to train, control aside: "
+        r"`(full|linear|probsparse)` at "
         rf"look-back \d+, [\d.]+ times faster \({number} % MSE, 99\.98 % interval {number} to {number} %\)\.",
         equal,
     )
@@ -486,3 +487,53 @@ def test_a_control_is_compared_with_the_full_of_its_own_size(tmp_path: Path) -> 
             rf"the control against `full, model.d_model={size}`: `mean, model.d_model={size}` \+{per_cent}\.\d % error"
         )
         assert len(re.findall(told, text)) == 2, text  # at each look-back
+
+
+@pytest.mark.parametrize("cheaper", ["inference", "memory"])
+def test_a_control_that_is_cheaper_is_a_reason_to_leave_the_reference(cheaper: str, tmp_path: Path) -> None:
+    costs = {"inference": {"inference": 900.0}, "memory": {"memory": 300.0}}[cheaper]
+    for number, (name, length) in enumerate((name, n) for name in ("full", "linear", "mean") for n in (96, 720)):
+        series = errors(0.4, number)
+        train = 300.0 if (name, length) == ("linear", 720) else 100.0
+        more = costs if name == "mean" else {}
+        write_run(
+            tmp_path / str(number), result_of(name, length, mse=float(series.mean()), train=train, **more), series
+        )
+    sentences = everything(tmp_path)
+    assert "At look-back 96, only the control is a reason to leave `full`." in sentences
+    assert not any("there is no reason to leave" in sentence for sentence in sentences)
+
+
+def test_settings_on_different_windows_have_no_ranking_by_mean_error(tmp_path: Path) -> None:
+    results = [result_of("full", mse=0.33, linear=0.34), result_of("linear", mse=0.31, linear=0.27, windows=1500)]
+    (first, *others), details = answer_of(write_results(tmp_path, *results))
+    text = " ".join([first, *others, *details])
+    assert "Settings were scored on different test windows: their errors cannot be compared." in text
+    assert "Every model is worse" not in text
+    assert "The lowest test MSE" not in text
+
+
+def test_different_windows_leave_the_paired_comparison(tmp_path: Path) -> None:
+    for name, count in (("full", 2000), ("linear", 1500)):
+        series = errors(0.4, 1, count=count)
+        write_run(tmp_path / name, result_of(name, mse=float(series.mean()), windows=count), series)
+    assert (
+        "Settings were scored on different test windows: only the table Compared window by window compares them."
+        in everything(tmp_path)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rates", "words"),
+    [
+        ((200.0, 200.0, 400.0), "takes 2 times as long to forecast as `full` (1 to 2.05 over the seeds)"),
+        ((400.0, 400.0, 400.0), "forecasts about as fast as `full`"),
+    ],
+)
+def test_unclear_inference_times_are_equal_only_if_they_are_close(
+    rates: tuple[float, ...], words: str, tmp_path: Path
+) -> None:
+    for seed, (own, other) in enumerate(zip(rates, (400.0, 400.0, 410.0), strict=True), 1):
+        for name, rate, train in (("linear", own, 400.0), ("full", other, 100.0)):
+            write_run(tmp_path / f"{name}-{seed}", result_of(name, seed=seed, inference=rate, train=train))
+    assert any(words in sentence for sentence in everything(tmp_path))

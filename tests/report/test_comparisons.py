@@ -174,8 +174,11 @@ def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
 
 def test_two_forecasts_of_the_linear_path_alone_are_not_tested() -> None:
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
-    both = compare(setting(0.36, share=0), setting(0.4, share=0), own, other)
+    both = compare(setting(0.4, share=0), setting(0.4, share=0), other, other * (1 + 1e-9))
     assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts use the linear path alone")
+    unknown = compare(setting(0.4, share=0), setting(0.4, share=0), other, "no errors")
+    assert unknown.why == "both forecasts use the linear path alone"
+    assert compare(setting(0.36, share=0), setting(0.4, share=0), own, other).verdict == BETTER  # other inputs
     assert compare(setting(0.36, share=0), setting(0.4, share=0.1), own, other).verdict == BETTER
     assert compare(setting(0.36, share=0), setting(0.4, share=0, look_back=96), own, other).verdict == BETTER
 

@@ -159,3 +159,10 @@ def test_an_arm_is_compared_with_the_full_of_its_own_size(tmp_path: Path) -> Non
     assert found["mean, model.d_model=64"] == "+10.0"
     assert found["mean, model.d_model=128"] == "+50.0"
     assert found["full, model.d_model=64"] == found["full, model.d_model=128"] == "-"
+
+
+def test_a_target_without_a_change_has_no_relative_difference(tmp_path: Path) -> None:
+    curves = {(name, 96, 1): curve((100, 60, 0.0), (200, 120, 0.0)) for name in ("full", "mean")}
+    table = table_of(write(tmp_path, curves))
+    assert table is not None
+    assert {row[-1] for row in table.cells} == {"-"}

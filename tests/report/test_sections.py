@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
 from forecast.runs.read import read_runs
 from tests.report.made import result_of, write_run
@@ -110,3 +111,55 @@ def test_seeds_that_name_the_same_data_in_other_words_are_one_setting(tmp_path: 
         write_run(tmp_path / str(seed), result)
     (section,) = sections_of(read_runs([tmp_path]).runs)
     assert [(setting.key, setting.seeds) for setting in section.settings] == [(("full", 96), [1, 2])]
+
+
+@pytest.mark.parametrize("look_backs", [(96,), (96, 720)])
+def test_two_ways_of_reading_the_dates_are_two_settings(look_backs: tuple[int, ...], tmp_path: Path) -> None:
+    formats = ({"data.date_format": "%d/%m/%Y"}, {"data.date_format": "%m/%d/%Y"})
+    runs = [(name, length, more) for name in ("full", "mean") for length in look_backs for more in formats]
+    section = section_of(tmp_path, *runs)
+    keys = [setting.key for setting in section.settings]
+    assert len(set(keys)) == len(keys) == len(runs)
+    assert "full, data.date_format=%d/%m/%Y" in section.arms
+    assert len(list(draw_pictures(section))) > 0
+
+
+def test_a_remark_on_what_was_measured_later_makes_no_setting(tmp_path: Path) -> None:
+    for seed, more in ((1, {}), (2, {"data.perfect_foresight": ["temperature"]})):
+        write_run(tmp_path / str(seed), result_of(seed=seed, config=more))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    (setting,) = section.settings
+    assert setting.seeds == [1, 2]
+
+
+def test_titles_with_long_values_are_unique(tmp_path: Path) -> None:
+    for count in (6, 7):
+        result = result_of()
+        result["data"]["targets"] = ["HUFL", "HULL", "MUFL", "MULL", "LUFL", "LULL", "OT"][:count]
+        write_run(tmp_path / str(count), result)
+    titles = [section.title for section in sections_of(read_runs([tmp_path]).runs)]
+    assert len(set(titles)) == 2
+    assert {title.rpartition(", ")[2] for title in titles} == {"number 1", "number 2"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("first_test_target",), "2018-01-01 00:00:00"),
+        (("windows", "test"), 1999),
+        (("windows_left_out", "test"), 3),
+    ],
+)
+def test_settings_on_other_test_windows_are_told(tmp_path: Path, path: tuple[str, ...], value: Any) -> None:
+    write_run(tmp_path / "full", result_of("full"))
+    write_run(tmp_path / "mean", result_of("mean"))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    assert section.same_windows
+    result = result_of("linear")
+    node = result["data"]
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = value
+    write_run(tmp_path / "linear", result)
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    assert not section.same_windows

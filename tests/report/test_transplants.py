@@ -88,3 +88,24 @@ def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     assert table is not None
     assert not table.cells
     assert "seed-1: its transplant.json is not readable and is left out" in table.notes
+
+
+def test_an_error_of_zero_as_trained_has_no_relative_difference(tmp_path: Path) -> None:
+    lines = [scored("full", 96, 0.0, trained=True), scored("linear", 96, 0.5)]
+    (section,) = sections_of(read_runs([written(tmp_path, {1: lines})]).runs)
+    table = transplant_table(section)
+    assert table is not None
+    assert [row[5:8] for row in table.cells] == [["0.5000", "0.2500", NONE]]
+
+
+@pytest.mark.parametrize("stride", [1, 10])
+def test_scores_of_all_windows_are_told_from_those_of_the_results(stride: int, tmp_path: Path) -> None:
+    result = made.result_of("full", 96)
+    result["data"]["evaluation_stride"] = stride
+    folder = made.write_run(tmp_path / "run", result)
+    lines = [scored("full", 96, 0.4, trained=True), scored("linear", 96, 0.5)]
+    (folder / TRANSPLANT).write_text(json.dumps({"scored": lines}))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    table = transplant_table(section)
+    assert table is not None
+    assert any("the table Results has only some of them" in note for note in table.notes) == (stride > 1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import lightning
 from lightning.fabric.plugins import ClusterEnvironment
+from lightning.fabric.plugins.environments.lightning import LightningEnvironment
 from lightning.pytorch.strategies import DDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -69,7 +70,7 @@ def spread(group: Group) -> dict[str, Any]:
     local_size = group.place.local_size
     options = {"devices": local_size, "num_nodes": group.size // local_size}
     if group.size == 1:
-        return options
+        return {**options, "plugins": [LightningEnvironment()]}  # else Lightning reads and checks SLURM's variables
     how: dict[str, Any] = {"static_graph": True, SYNC_BUFFERS: False}
     strategy = Processes(cluster_environment=Environment(group), **how)
     return {**options, "strategy": strategy, "use_distributed_sampler": False}

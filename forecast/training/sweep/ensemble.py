@@ -54,7 +54,7 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
         Console(soft_wrap=True).print(Text(f"WARNING: {warning}", "bold yellow"))
     place = shlex.quote(str(folder))
     print(f"Ensemble folder: {place} (ensemble.json; TensorBoard: tensorboard --logdir {place})")
-    print(next_line(folder, result, runs[0].path / INPUT))
+    print(next_line(folder, read_json(runs[0].path / RESULT), runs[0].path / INPUT))  # its intervals tell the levels
 
 
 def _other_words() -> list[str]:

@@ -13,7 +13,8 @@ from rich.table import Table as TerminalTable
 
 from forecast.common.tables import Table
 from forecast.runs.read import figures_of
-from forecast.training.sweep.table import HEADINGS, cell
+from forecast.runs.summary import scored_split
+from forecast.training.sweep.table import cell, headings_of
 
 SHOWN = ("test_mse", "skill", "train_windows_per_s", "inference_windows_per_s", "peak_memory_mib", "fit_seconds")
 """Figures of a finished job that are shown while others run, keys of `HEADINGS`."""
@@ -36,7 +37,8 @@ class LineReporter:
         """Print the result of a job; for an earlier result the run itself has printed a line."""
         if before:
             return
-        shown = ", ".join(f"{HEADINGS[key]} {text}" for key, text in cells(result, self.shown).items() if text)
+        headings = headings_of(scored_split(result))
+        shown = ", ".join(f"{headings[key]} {text}" for key, text in cells(result, self.shown).items() if text)
         print(f"{name}: finished, {shown}", flush=True)
 
     def failed(self, name: str, line: str) -> None:
@@ -75,6 +77,7 @@ class LiveTable:
         self.console = Console() if console is None else console
         self._states: dict[str, str] = {}
         self._cells: dict[str, dict[str, str]] = {}
+        self._scored: set[str] = set()
         self._since: dict[str, float] = {}
         self._began = time.monotonic()
         self._live = Live(
@@ -102,6 +105,7 @@ class LiveTable:
     def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
         """Show a job's scores and costs."""
         self._cells[name] = cells(result, self.shown)
+        self._scored.add(scored_split(result))
         self._states[name] = "done earlier" if before else "done"
 
     def failed(self, name: str, line: str) -> None:
@@ -118,7 +122,8 @@ class LiveTable:
         fitting = max(1, self.console.height - AROUND)
         hidden = len(rows[:-fitting])
         cells = [[f"({hidden} more above)"]] * (hidden > 0) + [self._row(*row) for row in rows[-fitting:]]
-        headings = ("job", "", *(HEADINGS[key] for key in self.shown))
+        titles = headings_of(*self._scored)
+        headings = ("job", "", *(titles[key] for key in self.shown))
         table = Table(self._heading(), headings, cells, words=2).to_terminal(compact=True)
         for row, (_, state) in zip(table.rows[-fitting:], rows[-fitting:], strict=True):
             row.style = STYLES.get(state)

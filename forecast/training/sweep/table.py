@@ -14,6 +14,7 @@ from forecast.common.files import replacing
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import Table
 from forecast.runs.read import ALL_ALIKE, COUNTS, WITHIN, read_jobs, summarise
+from forecast.runs.summary import NO_TEST
 
 HEADINGS = {
     "n": "n",
@@ -46,6 +47,14 @@ CAPTION = (
 )
 
 
+def headings_of(*scored: str) -> dict[str, str]:
+    """Return `HEADINGS`; scores of the validation split, in place of an absent test split, are named so."""
+    if set(scored) <= {"test"}:
+        return HEADINGS
+    words = " or ".join({"test": "test", "validation": "val."}[split] for split in sorted(set(scored)))
+    return {key: text.replace("test", words) for key, text in HEADINGS.items()}
+
+
 def report(sweep: Path) -> None:
     """Print the table of the jobs in a sweep's folder and write both files there, if there are jobs."""
     jobs = read_jobs(sweep)
@@ -74,7 +83,11 @@ def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> TerminalTa
     for row, texts in zip(records, cells, strict=True):
         if row["row"] == "job":
             texts[2] = row["status"]
-    table = Table(title, ("configuration", *HEADINGS.values()), cells, (CAPTION,)).to_terminal(compact=True)
+    scored = set(jobs["scored_split"].dropna())
+    headings = headings_of(*scored)
+    no_test = [NO_TEST] if "validation" in scored else []
+    caption = (CAPTION.replace("test MSE", headings["test_mse"]), *no_test)
+    table = Table(title, ("configuration", *headings.values()), cells, caption).to_terminal(compact=True)
     for line, before, after in zip(table.rows, records, records[1:], strict=False):
         line.end_section = (before["row"] == "model") != (after["row"] == "model")
     return table

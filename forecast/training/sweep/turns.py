@@ -13,7 +13,7 @@ import torch
 
 from forecast.common.cli import ran_out_of_memory
 from forecast.common.errors import InputError
-from forecast.common.files import look_up, read_json, write_sealed
+from forecast.common.files import look_up, read_json, sha256, write_sealed
 from forecast.common.memory import keep_freed_memory
 from forecast.common.processes import Child, Ended
 from forecast.common.timing import load_since, read_load
@@ -60,7 +60,7 @@ THREADS = " threads"
 def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None:
     """Time the settings of a sweep's finished jobs in turn, for `seconds` each (0: off), and write the file.
 
-    Do nothing if there is only one setting, or if the file has undisturbed times of all settings. A failure prints one
+    Do nothing if there is only one setting, or if the file has undisturbed times of these runs. A failure prints one
     line and does not affect the jobs. `files` are the data files on the command line.
     """
     if not seconds:
@@ -69,7 +69,8 @@ def time_sweep(sweep: Path, seconds: float, files: Collection[str] = ()) -> None
     if len(results) < 2:
         return
     device = str(look_up(next(iter(results.values()))[1], "device"))
-    facts = {"device": device, "torch": torch.__version__, "commit": commit(), "seconds": seconds}
+    digests = {folder.name: sha256(folder / RESULT) for folder, _ in results.values()}
+    facts = {"device": device, "torch": torch.__version__, "commit": commit(), "seconds": seconds, "results": digests}
     if not _is_here(device):
         print(f"not timed in turn: the jobs ran on another device: {device}", file=sys.stderr, flush=True)
         return

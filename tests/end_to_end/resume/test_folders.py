@@ -73,6 +73,14 @@ def test_any_other_change_is_refused_by_name(
     assert snapshot(stopped) == before
 
 
+def test_an_option_that_may_not_change_is_named_first(stopped: Path) -> None:
+    """A named folder has other data than the defaults, which are composed where the command names no data."""
+    words = [f"resume={stopped}", "training.batch_size=8"]
+    composed = changed(quick(stopped.parents[1], *words, model="informer"), data__rows=800)
+    with pytest.raises(InputError, match=r"holds another run: training\.batch_size is 16 there and 8 here"):
+        train(composed, overrides=words)
+
+
 def test_changed_data_are_refused(config: dict[str, Any], stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from forecast.data import sources
 

@@ -1,6 +1,7 @@
 """`python train.py ensemble=2`: members of several seeds in one folder, and the scores of their mean forecast."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,18 @@ def test_an_experiment_that_varies_options_has_no_mean(tmp_path: Path) -> None:
 def test_a_single_training_refuses_an_ensemble(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ensemble=2: this is about one training: leave it out"):
         Settings.parse(changed(quick(tmp_path), ensemble=2))
+
+
+def test_without_a_test_split_the_intervals_are_not_scored(tmp_path: Path) -> None:
+    """Its windows calibrated the members, so their coverage would be that of training data."""
+    ended = command(tmp_path, *WORDS, "data.split={train: 0.8, validation: 0.2, test: 0}", multirun=False)
+    assert (ended.code, ended.errors) == (0, [])
+    (folder,) = (tmp_path / "sweeps").iterdir()
+    result, member = read(folder / "ensemble.json"), read(folder / "seed-5" / "result.json")
+    assert result["test"]["scaled"] == result["validation"]["scaled"]
+    assert result["test"].get("intervals") is None
+    assert member["test"]["intervals"]["coverage_80"] is not None
+    printed = ended.out.getvalue()
+    assert "test MSE" not in printed
+    assert not re.search(r"\d test", printed)
+    assert "--levels 80" in printed.split("Next: ")[-1]

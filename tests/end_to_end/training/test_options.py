@@ -190,7 +190,7 @@ def test_without_a_test_split_validation_is_scored_under_its_name(tmp_path: Path
     assert f"On held-out windows of the validation split, 80 % intervals cover {100 * held_out:.1f} %" in summary(
         result
     )
-    with pytest.raises(InputError, match="no test split"):
+    with pytest.raises(InputError, match="a report compares scores on a test split, and no run there has one"):
         read_runs([run.path])
 
 

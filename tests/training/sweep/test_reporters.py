@@ -7,6 +7,7 @@ from rich.console import Console
 from forecast.training.sweep.reporters import LineReporter, LiveTable
 
 RESULT: dict[str, Any] = {
+    "data": {"name": "hours"},
     "test": {"scaled": {"mse": 0.1883, "mae": 0.321}, "skill": 0.431},
     "speed": {"train_windows_per_s": 914.4, "peak_memory_mib": 664.0, "fit_seconds": 90.0},
 }
@@ -62,6 +63,14 @@ def test_the_live_table_is_erased_at_the_end_and_printed_lines_stay(
     written = file.getvalue()
     assert "error: seed-1: not so" in written
     assert written.rstrip().endswith("\x1b[2K")  # the table's lines are erased last
+
+
+def test_scores_of_the_validation_split_are_not_called_test_scores(capsys: pytest.CaptureFixture[str]) -> None:
+    LineReporter().finished("seed-1", {**RESULT, "data": {"scored_split": "validation"}}, before=False)
+    live = table()
+    live.finished("seed-1", {**RESULT, "data": {"scored_split": "validation"}}, before=False)
+    assert "val. MSE" in "\n".join(shown(live))
+    assert capsys.readouterr().out.startswith("seed-1: finished, val. MSE 0.1883, skill")
 
 
 def test_a_finished_job_prints_one_line_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:

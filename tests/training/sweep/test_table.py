@@ -317,3 +317,19 @@ def test_a_damaged_folder_is_named_and_the_others_are_counted(sweep: Path, file:
     assert "4 of 5 jobs finished" in printed(sweep)
     report(sweep)
     assert len(pd.read_csv(sweep / "jobs.csv")) == 5
+
+
+def test_scores_of_the_validation_split_are_named_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in (1, 2):
+        folder = job(tmp_path, "full", 0.3, seed=seed)
+        result = json.loads((folder / "result.json").read_text())
+        result["data"]["scored_split"] = "validation"
+        rewrite(folder / "result.json", result)
+        seal(folder)
+    report(tmp_path)
+    printed = capsys.readouterr().out
+    assert "test MSE" not in printed
+    assert "val. MSE" in printed
+    assert "no test split: these windows selected the weights" in " ".join(printed.split())
+    for name in ("sweep.csv", "jobs.csv"):
+        assert pd.read_csv(tmp_path / name)["scored_split"].dropna().eq("validation").all()

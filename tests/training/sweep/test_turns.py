@@ -1,6 +1,7 @@
 """Timing the settings of a sweep in turn: small programs replace the process that measures."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +77,16 @@ def test_settings_are_timed_again_if_the_program_changed(
     for commit, times in (("one", 1), ("one", 1), ("other", 2)):
         monkeypatch.setattr(turns, "commit", lambda name=commit: name)
         assert len(timer(sweep)) == times
+
+
+def test_settings_are_timed_again_if_a_job_was_trained_again(sweep: Path, timer: Timer) -> None:
+    assert len(timer(sweep)) == 1
+    folder = sweep / "attention-linear_seed-1"
+    shutil.rmtree(folder)
+    write_run(folder, result_of("linear", mse=0.39))
+    assert len(timer(sweep)) == 2
+    write_run(sweep / "attention-linear_seed-3", result_of("linear", seed=3))  # the first seed is timed
+    assert len(timer(sweep)) == 2
 
 
 def test_a_disturbed_timing_is_repeated(sweep: Path, timer: Timer) -> None:
