@@ -67,9 +67,10 @@ class Expected:
         series = self._at_frequency(frame, source, self._time_column_of(frame, source))
         rows, least = len(series.frame), self.least_rows
         if rows < least:
-            missing = [note for note in series.notes if "left out" in note or "no target value" in note]
+            reasons = [note for note in series.notes if "left out" in note or "no target value" in note]
+            why = f" ({reasons[0].split(' (')[0]})" if reasons else ""
             raise InputError(
-                f"{source}: it has {rows} rows{f' ({missing[0]})' if missing else ''}, the look-back of the model is "
+                f"{source}: it has {rows} rows{why}, the look-back of the model is "
                 f"{self.context_length}: give at least {least} rows"
             )
         self._check_measured(series, source)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
+from forecast.common.files import look_up
 from forecast.common.tables import Table, inert
 from forecast.common.text import shown
 from forecast.common.timing import Load
@@ -58,7 +59,7 @@ def title(result: Mapping[str, Any]) -> str:
 
 def scored_split(result: Mapping[str, Any]) -> str:
     """Return the split whose scores are shown: test, or validation if `data.split.test` is 0."""
-    return str(result["data"].get("scored_split", "test"))
+    return str(look_up(result, "data.scored_split") or "test")
 
 
 def notes(result: Mapping[str, Any]) -> tuple[str, ...]:

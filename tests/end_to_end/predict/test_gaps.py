@@ -208,7 +208,7 @@ def test_only_a_masked_look_back_may_begin_before_the_first_value(repaired: Tiny
     table.loc[:9, ["load", "oil", "air"]] = np.nan
     if repaired.config["data"]["missing"] != "mask":
         for given in (table, table.loc[10:]):
-            with pytest.raises(InputError, match=f"it has {CONTEXT - 10} rows, .*: give at least {CONTEXT} rows"):
+            with pytest.raises(InputError, match=f"it has {CONTEXT - 10} rows.*: give at least {CONTEXT} rows"):
                 forecaster.predict(given)
         return
     expected = forecaster.predict(table)
