@@ -98,6 +98,7 @@ def row_of(task: Task, data: Path, arm: str, folder: Path) -> dict[str, Any]:
     interval = mean_interval((own - full).to_numpy(), overlap, level=LEVEL) if arm != FULL else None
     share = 100 / float(full.mean())
     more = {f"more_{name}": None if interval is None else round(share * getattr(interval, name), 3) for name in NUMBERS}
+    more["more_capped"] = None if interval is None else interval.capped
     return {"task": row.pop("task"), "arm": arm, "windows": len(own), **more, **row}
 
 
@@ -115,7 +116,8 @@ def errors_of(task: Task, data: Path, arm: str, folder: Path) -> "pd.Series[floa
 def summary(rows: pd.DataFrame) -> str:
     """Return the table: SQL of `full` over that of the seasonal naive forecast, and the MAE increase of the others.
 
-    Bold: the interval does not contain 0.
+    Bold: the interval does not contain 0. An interval from too few windows is perhaps too narrow and never bold; rows
+    from before 2026-11-27 do not tell.
     """
     arms = [arm for arm in ARMS if arm != FULL]
     cells = []
@@ -131,8 +133,9 @@ def summary(rows: pd.DataFrame) -> str:
 
 def _more(row: Mapping[Any, Any]) -> str:
     mean, low, high = (row[f"more_{name}"] for name in NUMBERS)
-    mark = "**" if low > 0 or high < 0 else ""
-    return f"{mark}{mean:+.1f} %{mark} ({low:+.2f} to {high:+.2f})"
+    is_capped = str(row.get("more_capped")) == "True"
+    mark = "**" if (low > 0 or high < 0) and not is_capped else ""
+    return f"{mark}{mean:+.1f} %{mark} ({low:+.2f} to {high:+.2f}{', perhaps too narrow' if is_capped else ''})"
 
 
 if __name__ == "__main__":

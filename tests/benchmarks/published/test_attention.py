@@ -68,10 +68,11 @@ def test_the_table_has_a_line_for_each_task_and_bold_where_the_interval_excludes
     higher = {"task": "epf_np", "arm": "mean", "more_mean": 1.34, "more_low": 0.04, "more_high": 2.8}
     alike = {"task": "epf_np", "arm": "linear", "more_mean": -0.04, "more_low": -0.7, "more_high": 1.4}
     lower = {"task": "epf_de", "arm": "probsparse", "more_mean": -1.5, "more_low": -2, "more_high": -0.02}
-    rows = [full, higher, alike, full | {"task": "epf_de"}, lower]
+    capped = {"task": "epf_de", "arm": "linear", "more_mean": 1.5, "more_low": 1, "more_high": 2, "more_capped": True}
+    rows = [full, higher, alike, full | {"task": "epf_de"}, lower, capped]
     lines = attention.summary(pd.DataFrame(rows)).splitlines()
     assert lines[0].split(" | ")[1:3] == ["SQL of `full` / seasonal naive", "`probsparse`"]
     assert lines[2:] == [
         "| epf_np | 0.500 |  | -0.0 % (-0.70 to +1.40) | **+1.3 %** (+0.04 to +2.80) |  |  |",
-        "| epf_de | 0.500 | **-1.5 %** (-2.00 to -0.02) |  |  |  |  |",
+        "| epf_de | 0.500 | **-1.5 %** (-2.00 to -0.02) | +1.5 % (+1.00 to +2.00, perhaps too narrow) |  |  |  |",
     ]
