@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks.published.contest import only_run
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing
@@ -99,10 +100,7 @@ class Cell:
     @property
     def run(self) -> Path | None:
         """The folder of its finished run; raise InputError if there are several, as after a change of the defaults."""
-        found = [path.parent for path in self.folder.glob(f"*/*/{RESULT}")]
-        if len(found) > 1:
-            raise InputError(f"{self.folder}: holds {len(found)} finished runs: delete those that are not to count")
-        return found[0] if found else None
+        return only_run(self.folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

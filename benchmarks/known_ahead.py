@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.published.contest import folder_of
+from benchmarks.published.contest import folder_of, only_run
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing
@@ -98,10 +98,7 @@ class Cell:
     @property
     def run(self) -> Path | None:
         """The folder of its finished run; raise InputError if there are several, as after a change of the recipe."""
-        found = [path.parent for path in self.folder.glob(f"*/*/{RESULT}")]
-        if len(found) > 1:
-            raise InputError(f"{self.folder}: holds {len(found)} finished runs: delete those that are not to count")
-        return found[0] if found else None
+        return only_run(self.folder)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -281,6 +281,14 @@ def folder_of(place: Path, words: Sequence[str]) -> Path:
     return place / hashlib.sha256(shlex.join(words).encode()).hexdigest()[:12]
 
 
+def only_run(folder: Path) -> Path | None:
+    """Return the folder of the finished run below `folder`, None without one; raise InputError if there are several."""
+    found = [path.parent for path in folder.glob(f"*/*/{RESULT}")]
+    if len(found) > 1:
+        raise InputError(f"{folder}: holds {len(found)} finished runs: delete those that are not to count")
+    return found[0] if found else None
+
+
 def digest_of(table: pd.DataFrame) -> str:
     """Return a digest of the dates, names and numbers of a table."""
     parts = (pd.DatetimeIndex(table.index).asi8, table.to_numpy(np.float64))
