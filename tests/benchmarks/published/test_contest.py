@@ -212,7 +212,7 @@ def test_the_lengths_follow_season_horizon_and_rows(
 
 @pytest.mark.parametrize(
     ("name", "series", "steps"),
-    [("jena_weather_10T", 21, 1500), ("jena_weather_1H", 21, 2000), ("ETT_15T", 14, 2000), ("ETT_1H", 14, 1500)],
+    [("jena_weather_10T", 21, 1500), ("jena_weather_1H", 21, 2000), ("ETT_15T", 14, 1500), ("ETT_1H", 14, 1500)],
 )
 def test_trainings_on_wide_windows_are_shorter(name: str, series: int, steps: int, tmp_path: Path) -> None:
     columns = [f"series {number}" for number in range(series)]
