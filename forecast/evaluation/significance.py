@@ -65,14 +65,19 @@ class Evidence:
     overlap: int
     confidence: float
 
-    def beaten_by(self, score: float, windows: Tensor) -> bool:
-        """Return whether `score`, with that of each window (n,), is significantly below the start's."""
-        return score + self.allowance(windows) < self.score
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of windows with a target."""
+        return count_blocks(int((~self.start.isnan()).sum()), self.overlap)
 
-    def allowance(self, windows: Tensor) -> float:
-        """Return the margin of error of the mean of `windows` (n,) minus the start; inf below `FEWEST` blocks."""
+    def beaten_by(self, score: float, windows: Tensor, fewest: int = FEWEST) -> bool:
+        """Return whether `score`, with that of each window (n,), is significantly below the start's."""
+        return score + self.allowance(windows, fewest) < self.score
+
+    def allowance(self, windows: Tensor, fewest: int = FEWEST) -> float:
+        """Return the margin of error of the mean of `windows` (n,) minus the start; inf below `fewest` blocks."""
         means = block_means(windows - self.start, self.overlap)
-        return allowance(means, self.confidence) if len(means) >= FEWEST else math.inf
+        return allowance(means, self.confidence) if len(means) >= fewest else math.inf
 
 
 def block_means(difference: Tensor, overlap: int) -> Tensor:
@@ -83,8 +88,13 @@ def block_means(difference: Tensor, overlap: int) -> Tensor:
     difference = difference[~difference.isnan()]
     if not len(difference):
         return difference
-    blocks = max(1, len(difference) // overlap)
+    blocks = count_blocks(len(difference), overlap)
     return torch.stack([block.mean() for block in difference.tensor_split(blocks)])
+
+
+def count_blocks(windows: int, overlap: int) -> int:
+    """Return the number of blocks of at least `overlap` of some windows; 1 if they are fewer."""
+    return max(1, windows // overlap)
 
 
 def allowance(means: Tensor, confidence: float) -> float:

@@ -52,6 +52,7 @@ from forecast.report.phrases import (
 )
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
+from forecast.runs.summary import can_count
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
@@ -119,10 +120,13 @@ def _in_section(section: Section, sentence: str) -> str:
 def _void(section: Section) -> Iterator[str]:
     """Yield that no forecast uses attention, if that holds for all settings."""
     if all(setting.is_linear_path for setting in section.settings):
-        yield (
-            "The comparison of attention is void: validation gave the encoder-decoder no weight in any setting, so no "
-            "forecast uses attention."
+        too_short = not any(can_count(run.result) for setting in section.settings for run in setting.runs)
+        why = (
+            "validation is too short to accept a training"
+            if too_short
+            else "validation gave the encoder-decoder no weight in any setting"
         )
+        yield f"The comparison of attention is void: {why}, so no forecast uses attention."
 
 
 def _beaten(section: Section, comparisons: Comparisons) -> Iterator[str]:

@@ -189,7 +189,7 @@ LISTS = ("data.targets", "data.channels")
 WHOLE = (
     *("seed", "processes", "data.rows", "data.season", "data.evaluation_stride", "model.steps", "model.best_step"),
     *("config.horizon", "config.context_length", "config.training.batch_size"),
-    *("calibration.windows", "calibration.stored"),
+    *("calibration.windows", "calibration.stored", "model.validation_blocks"),
 )
 """Values that are whole numbers or null."""
 

@@ -12,13 +12,14 @@ from rich.text import Text
 
 from forecast.common.files import look_up
 from forecast.common.tables import Table, inert
-from forecast.common.text import shown
+from forecast.common.text import counted, shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.achievable import achieved_line
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.metrics import PREFERRED, skill
+from forecast.evaluation.significance import FEWEST
 from forecast.runs.run import INPUT, PICTURE, Run
 
 NAMES = {
@@ -165,6 +166,11 @@ def best_line(result: Mapping[str, Any]) -> str:
     """Return the best step, what ended the training, and the mixture of the forecast."""
     best, steps, share = (result["model"].get(key) for key in ("best_step", "steps", "share"))
     line = f"Best step {best:,} of {steps:,}{ENDS.get(result['status'], '')}"
+    if best == 0 and not can_count(result):
+        blocks = counted(result["model"]["validation_blocks"], "block")
+        cure = "training.start_confidence=null lets any better score count"
+        why = f"validation has {blocks} of windows, and a training counts only with {FEWEST}"
+        return f"{line}: {why}, so the forecast is the linear path's start; {cure}."
     if best == 0:
         few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
         return f"{line}: training added nothing beyond chance, so the forecast is the linear path's start.{few}"
@@ -173,6 +179,12 @@ def best_line(result: Mapping[str, Any]) -> str:
     percent = f"{100 * share:.0f}", f"{100 - 100 * share:.0f}"
     model, path = ("<1", ">99") if 0 < share < 0.005 else percent  # a positive share is never printed as 0
     return f"{line}. Forecast = {model} % encoder-decoder + {path} % linear path."
+
+
+def can_count(result: Mapping[str, Any]) -> bool:
+    """Return whether validation has enough blocks of windows to accept a training; True if nothing is known of it."""
+    blocks = look_up(result, "model.validation_blocks")
+    return blocks is None or blocks >= FEWEST
 
 
 def interval_line(result: Mapping[str, Any]) -> str | None:

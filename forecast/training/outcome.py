@@ -62,6 +62,7 @@ def write_outcome(
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "steps": fit.steps,
             "best_step": fit.best_step,
+            "validation_blocks": prepared.validation_blocks,
             "share": network.share,
             "share_trusted": prepared.task.shrinkage if network.is_weighted else None,
         },
@@ -177,8 +178,10 @@ def _draw_intervals(board: Board, step: int, rows: Mapping[str, Row | None], dat
     """Draw the reliability of the quantiles, and the coverage of the intervals by horizon step."""
     model, ridge = rows["model"], rows["linear"]
     assert model is not None
-    sums = {"test": model.test.intervals, "validation": model.validation.intervals}
-    sums["ridge, test"] = None if ridge is None else ridge.test.intervals
+    split = data.split.scored
+    sums = {split: model.test.intervals, f"ridge, {split}": None if ridge is None else ridge.test.intervals}
+    if split == "test":
+        sums["validation"] = model.validation.intervals
     curves = {label: part.reliability() for label, part in sums.items() if part is not None and part.levels}
     if curves:
         board.add_image("3_intervals/reliability", draw_reliability(curves), step)
@@ -190,12 +193,13 @@ def _draw_intervals(board: Board, step: int, rows: Mapping[str, Row | None], dat
         if any(share is not None for share in shares)
     }
     if known:
-        board.add_image("3_intervals/coverage_by_horizon_step", draw_step_coverage(known), step)
+        board.add_image("3_intervals/coverage_by_horizon_step", draw_step_coverage(known, split), step)
 
 
 def _draw(board: Board, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> None:
     steps = {name: row.test.sums.by_step() for name, row in rows.items() if row is not None}
-    board.add_image("2_errors/test_by_horizon_step", draw_step_errors(steps), fit.steps)
+    split = data.split.scored
+    board.add_image(f"2_errors/{split}_by_horizon_step", draw_step_errors(steps, split), fit.steps)
     _draw_intervals(board, fit.steps, rows, data)
     model = rows["model"]
     assert model is not None

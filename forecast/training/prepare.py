@@ -33,6 +33,7 @@ from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
 from forecast.evaluation.metrics import QUANTILE
 from forecast.evaluation.mixing import independent_blocks, shrinkage
+from forecast.evaluation.significance import count_blocks
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
@@ -68,6 +69,14 @@ class Preparation:
     def precision(self) -> str:
         """Training precision by Lightning's name."""
         return self.settings.training.precision
+
+    @property
+    def validation_blocks(self) -> int | None:
+        """Number of blocks of validation windows that judge the training; None if any better score counts."""
+        if self.linear_maps.start is None or self.settings.training.start_confidence is None:
+            return None
+        windows = self.data.parts["validation"]
+        return count_blocks(int(windows.with_target.sum()), windows.overlap)
 
 
 def prepare(

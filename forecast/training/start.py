@@ -15,6 +15,7 @@ from forecast.common.group import Group
 from forecast.common.text import counted, shown
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import Source, resume_words
+from forecast.evaluation.significance import FEWEST
 from forecast.model.informer import Informer
 from forecast.runs.checkpoint import checkpoints
 from forecast.runs.results import PARTS
@@ -170,6 +171,12 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     processes = f" on {group.size} processes" if group.size > 1 else ""
     compiling = ", after compiling" if prepared.settings.training.compile else ""
     length = f"{prepared.task.total_steps:,} steps{processes}{compiling}{_ended_by_epochs(prepared)}"
+    if (blocks := prepared.validation_blocks) is not None and blocks < FEWEST:
+        print(
+            f"note: validation has {counted(blocks, 'block')} of windows, and a training counts only with at least "
+            f"{FEWEST}: the forecast will be the linear path's start. Lengthen validation (data.split), shorten the "
+            "horizon, or set training.start_confidence=null"
+        )
     print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)
 
 

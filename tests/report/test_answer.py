@@ -356,6 +356,17 @@ def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path, 
     assert "self-attention" not in text
 
 
+def test_a_comparison_that_a_short_validation_made_void_says_so(tmp_path: Path) -> None:
+    for name in ("full", "linear"):
+        result = result_of(name, share=0.0, best_step=0)
+        result["model"]["validation_blocks"] = 6
+        write_run(tmp_path / name, result, errors(0.4, 1))
+    assert answer_of(tmp_path).sentences[0] == (
+        "On etth1, horizon 96, the comparison of attention is void: validation is too short to accept a training, so "
+        "no forecast uses attention."
+    )
+
+
 @pytest.mark.parametrize(("mse", "beaten"), [(0.41, False), (0.45, True)])
 def test_a_clearly_better_baseline_is_the_first_sentence(tmp_path: Path, mse: float, beaten: bool) -> None:
     """The baseline's error is 0.38; a ratio of 1.1 counts."""

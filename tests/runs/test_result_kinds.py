@@ -37,6 +37,7 @@ WRONG = [
     ("speed", []),
     ("model.steps", {"a": "b"}),
     ("model.best_step", []),
+    ("model.validation_blocks", {"a": 1}),
     ("seed", {}),
     ("config.training.batch_size", 1.5),
     ("status", {}),

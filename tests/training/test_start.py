@@ -7,6 +7,7 @@ from lightning.pytorch.accelerators import MPSAccelerator
 
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
+from forecast.runs.summary import best_line
 from forecast.training.start import roles_lines
 from forecast.training.train import train
 from tests.support.small import compose, hourly, quick
@@ -44,6 +45,23 @@ def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
     config = compose("data=csv", f"data.path={tmp_path / 'my.csv'}", "data.targets=[load]")
     lines = roles_lines(load_source(DataSettings.parse(config["data"])))
     assert lines[1].endswith("more_8, more_9 and 10 more")
+
+
+def test_a_validation_split_too_short_to_accept_a_training_is_named_before_and_after_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, result = train(quick(tmp_path, "training.start_confidence=0.9", "training.max_steps=40"))
+    said = "note: validation has 5 blocks of windows, and a training counts only with at least 8: the forecast will be"
+    assert said in capsys.readouterr().out
+    assert (result["model"]["best_step"], result["model"]["validation_blocks"]) == (0, 5)
+    assert best_line(result) == (
+        "Best step 0 of 40: validation has 5 blocks of windows, and a training counts only with 8, so the forecast is "
+        "the linear path's start; training.start_confidence=null lets any better score count."
+    )
+    for words in (["training.start_confidence=null"], ["training.start_confidence=0.9", "horizon=5"]):
+        _, result = train(quick(tmp_path, *words, "training.max_steps=1"))
+        assert "note: validation has" not in capsys.readouterr().out
+        assert result["model"]["validation_blocks"] in (None, 13)
 
 
 def test_a_cpu_training_beside_an_unused_gpu_prints_no_advice_to_take_it(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from forecast.evaluation.holdout import Block, Fold
 from forecast.evaluation.metrics import ROUNDING
-from forecast.evaluation.significance import Evidence
+from forecast.evaluation.significance import FEWEST, Evidence
 from forecast.training.callbacks.checkpoints import copy_weights
 from forecast.training.task import ForecastTask
 
@@ -46,8 +46,9 @@ class FoldSelection(Callback):
     """Chooses training step and mixing weight again for each block, by the validation windows apart from it.
 
     The rules are those of the run's own choice: the smallest selection score, and a significant gain over the weights
-    before training. The network of the run does not change. Training itself ends by all windows, if early stopping
-    ends it. Blocks that choose the same step share one copy of the weights.
+    before training. Where all windows have enough blocks to judge a gain, so have those that select for a block. The
+    network of the run does not change. Training itself ends by all windows, if early stopping ends it. Blocks that
+    choose the same step share one copy of the weights.
 
     Parameters
     ----------
@@ -119,6 +120,13 @@ class FoldSelection(Callback):
         if self.start is None or self.start.confidence is None:
             return True
         assert task.sums is not None
-        start = self.blocks[place].selecting(self.start.windows)
-        evidence = Evidence(float(start.nanmean()), start, self.start.overlap, self.start.confidence)
-        return evidence.beaten_by(score, task.sums.window_scores(numbers, share))
+        every, confidence = self.start.windows, self.start.confidence
+        evidence = self._evidence(self.blocks[place].selecting(every), confidence)
+        enough = self._evidence(every, confidence).blocks >= FEWEST
+        fewest = max(2, min(FEWEST, evidence.blocks)) if enough else FEWEST
+        return evidence.beaten_by(score, task.sums.window_scores(numbers, share), fewest)
+
+    def _evidence(self, start: Tensor, confidence: float) -> Evidence:
+        """Return the evidence of the start's scores of some windows (n,)."""
+        assert self.start is not None
+        return Evidence(float(start.nanmean()), start, self.start.overlap, confidence)

@@ -85,8 +85,8 @@ class ForecastPanels:
             line.set_visible(True)
 
 
-def draw_step_errors(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
-    """Draw the test MSE of each row at each horizon step: (height, width, 3), uint8.
+def draw_step_errors(rows: Mapping[str, Sequence[Scores]], split: str = "test") -> np.ndarray:
+    """Draw the MSE of each row on a split at each horizon step: (height, width, 3), uint8.
 
     `rows` has one score per step for each row; rows without a color in `COLORS` are not drawn.
     """
@@ -107,7 +107,7 @@ def draw_step_errors(rows: Mapping[str, Sequence[Scores]]) -> np.ndarray:
                 label=label,
             )
     panel.set_xlabel("horizon step", fontsize=FONT_SIZE)
-    panel.set_ylabel("test MSE (z-scores)", fontsize=FONT_SIZE)
+    panel.set_ylabel(f"{split} MSE (z-scores)", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)
     return _pixels_with_legend(panel)
 
@@ -129,16 +129,16 @@ def draw_reliability(curves: Mapping[str, Mapping[str, float]]) -> np.ndarray:
 
 CURVES: tuple[dict[str, Any], ...] = (
     {"color": "tab:orange", "linewidth": 1.6, "marker": ".", "markersize": 5},
-    {"color": "tab:orange", "linewidth": 1.0, "linestyle": ":", "marker": ".", "markersize": 3},
     {"color": "tab:blue", "linewidth": 1.0, "linestyle": "--", "marker": ".", "markersize": 3},
+    {"color": "tab:orange", "linewidth": 1.0, "linestyle": ":", "marker": ".", "markersize": 3},
 )
-"""Styles of the curves of a reliability diagram: test and validation of the model, test of the ridge."""
+"""Styles of a reliability diagram: model and ridge on the scored split, the model on validation."""
 
 
-def draw_step_coverage(coverage: Mapping[int, Sequence[float]]) -> np.ndarray:
+def draw_step_coverage(coverage: Mapping[int, Sequence[float]], split: str = "test") -> np.ndarray:
     """Draw the coverage of each interval at each horizon step: (height, width, 3), uint8.
 
-    `coverage` has a share for each step, by the level in per cent, which is a thin line.
+    `coverage` has a share for each step on a split, by the level in per cent, which is a thin line.
     """
     panel = _new_panel(left=0.11, bottom=0.23, top=0.97)
     for (percent, shares), color in zip(coverage.items(), ("tab:orange", "tab:blue"), strict=False):
@@ -146,7 +146,7 @@ def draw_step_coverage(coverage: Mapping[int, Sequence[float]]) -> np.ndarray:
         panel.axhline(percent, color=color, linewidth=0.7, linestyle=":")
         plot_line(panel, steps, 100 * np.array(shares), color=color, linewidth=1.4, label=f"{percent} % interval")
     panel.set_xlabel("horizon step", fontsize=FONT_SIZE)
-    panel.set_ylabel("test coverage, %", fontsize=FONT_SIZE)
+    panel.set_ylabel(f"{split} coverage, %", fontsize=FONT_SIZE)
     panel.set_ylim(top=100)
     return _pixels_with_legend(panel)
 

@@ -13,6 +13,7 @@ from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import NUM_BLOCKS, Fold, blocks, held_out
 from forecast.evaluation.mixing import MixingSums
 from forecast.evaluation.scoring import network_forecaster
+from forecast.evaluation.significance import FEWEST
 from forecast.runs.settings import Settings
 from forecast.training.callbacks.folds import SHARE, FoldSelection, Start
 from forecast.training.fit import fit
@@ -85,6 +86,19 @@ def test_a_gain_that_chance_explains_does_not_replace_the_start(prepared: Prepar
         below = [float(part.selecting(2 + noise).mean()) > 1.9 for part in callback.blocks]
         assert better == [changed and lower for lower in below]
         assert any(below)
+
+
+@pytest.mark.parametrize(("overlap", "judged"), [(7, True), (8, False)])
+def test_a_choice_with_fewer_blocks_is_judged_where_all_windows_have_enough(
+    prepared: Preparation, overlap: int, judged: bool
+) -> None:
+    count = len(prepared.data.parts["validation"])
+    assert (count // overlap >= FEWEST) == judged
+    start = Start(2 + 0.01 * torch.from_numpy(np.random.default_rng(0).normal(size=count)), overlap, 0.9)
+    callback = selection(prepared, start)
+    assert all(part.selecting(start.windows).numel() // overlap < FEWEST for part in callback.blocks)
+    validate(callback, prepared, 10, numbers(prepared, (1.0, 0.0, 1.0), (1.0, 0.0, 1.0)))
+    assert {choice.step for choice in callback.best} == {10 if judged else 0}
 
 
 def test_the_state_survives_a_checkpoint_and_refuses_another_model(prepared: Preparation) -> None:
