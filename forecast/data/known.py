@@ -1,7 +1,9 @@
 """Inputs whose future is known: numbers, booleans, categories and holidays, encoded for the model."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -320,11 +322,23 @@ def _seen(series: Series, name: str, train: slice) -> list[str]:
 
 
 def as_in_training(label: str, seen: Sequence[str]) -> str:
-    """Return the label, or the only one of training that is the same whole number: 1 for 01, which a table may lose."""
-    if label in seen or not label.isdecimal():
+    """Return the label, or the only one of training that a table may have turned into it.
+
+    A table may read 01 as the number 1, 1.10 as 1.1, and a column of true and false alone as booleans.
+    """
+    if label in seen:
         return label
-    alike = [other for other in seen if other.isdecimal() and other.lstrip("0") == label.lstrip("0")]
+    read = _as_read(label)
+    alike = [other for other in seen if _as_read(other) == read]
     return alike[0] if len(alike) == 1 else label
+
+
+@cache
+def _as_read(label: str) -> str:
+    """Return the text that is the same for all labels which a table may read as the same number or boolean."""
+    if match := re.fullmatch(r"(-?)0*(\d+)(?:\.(\d*?)0*)?", label):
+        return f"{match[1]}{match[2]}.{match[3] or ''}"
+    return label.lower() if label.lower() in ("true", "false") else label
 
 
 def _renumbered(codes: pd.Series, labels: Sequence[str], seen: Sequence[str]) -> np.ndarray:

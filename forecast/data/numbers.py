@@ -64,6 +64,9 @@ def to_numbers(
 
 def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, empty_allowed: bool) -> Flaw | None:
     """Return the first flaw of a column's numbers."""
+    if not empty_allowed and len(numbers) and np.isnan(numbers).all():
+        cure = "leave it out of data.targets or the covariates"
+        return Flaw(source, f"{where}, row {rows[0]}", f"no value ({len(numbers)} empty in total)", cure)
     size = np.abs(numbers)
     for bad, problem, cure, word in (
         (np.isinf(numbers), "an infinite value ({count} in total)", "correct it in the file", None),

@@ -79,24 +79,34 @@ def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, t
     return None
 
 
-def name_several_series(flaws: list[Flaw], table: pd.DataFrame, times: pd.DatetimeIndex, unread: Sequence[str]) -> None:
-    """Replace the flaw of a few doubled times by one that names an unread column, such as the number of a meter.
+def name_several_series(flaws: list[Flaw], table: pd.DataFrame, times: pd.DatetimeIndex, names: Sequence[str]) -> None:
+    """Replace all flaws by one that names a column which tells series apart, if a flaw is of a few doubled times.
 
-    Its values follow one another in time. `table` (N rows) has raw cells in any order of `times` (N,). The option that
-    merges the rows of a time stays the second choice.
+    The column, as of the numbers of meters, is one of `names` and holds text or whole numbers, which follow one another
+    in time. `table` (N rows) has raw cells in any order of `times` (N,). The option that merges the rows of a time
+    stays the second choice.
     """
+    names = [name for name in names if _holds_names(table[name])]
     doubled = np.asarray(times.duplicated(keep=False))
-    for number, flaw in enumerate(flaws):
+    for flaw in tuple(flaws):
         if flaw.word != DOUBLED_WORD or not doubled.any():
             continue
-        apart = table.loc[doubled, list(unread)].groupby(times[doubled]).nunique() > 1
-        for name in unread:
+        apart = table.loc[doubled, names].groupby(times[doubled]).nunique() > 1
+        for name in names:
             values = table[name].to_numpy()[~doubled][np.argsort(times[~doubled])]
             changes = int(pd.Series(values).ne(pd.Series(values).shift()).sum()) - 1
             if apart[name].all() and changes < table[name].nunique() <= MOST_SERIES:
                 cure = f"keep one series, since the rows of a time differ in {name!r}, or {flaw.cure}"
-                flaws[number] = Flaw(flaw.source, flaw.where, flaw.problem, cure)
-                break
+                flaws[:] = [Flaw(flaw.source, flaw.where, flaw.problem, cure)]
+                return
+
+
+def _holds_names(column: pd.Series) -> bool:
+    """Return whether a column holds text or whole numbers, each of them in two rows on average."""
+    cells = column.dropna()
+    if pd.api.types.is_float_dtype(column.dtype) and not (cells % 1 == 0).all():
+        return False
+    return 2 <= cells.nunique() <= len(cells) / 2
 
 
 def _candidates(table: pd.DataFrame, time_column: str) -> Iterator[_Ids]:

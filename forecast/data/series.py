@@ -248,7 +248,6 @@ def series_from_frame(
     )
     labels, numbers, empty_notes = name_empty_cells(unique[1], codes, labels, empty_labels)
     row_notes = (*row_notes, *empty_notes)
-    name_several_series(flaws, table, times, without_role)
     shown = None if frequency is None else shown_frequency(unique[0])
     try:
         step = resolve_frequency(unique[0], frequency, source)
@@ -267,6 +266,7 @@ def series_from_frame(
     except InputError:
         if not flaws:
             raise
+    name_several_series(flaws, table, times, [*without_role, *(chosen if columns is None else ())])
     refuse(flaws)
     index = filled.times.rename(time_column)
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
@@ -415,7 +415,8 @@ def _with_time_column(
     if as_index and label not in table.columns and _index_holds_times(table.index, time_format.date_format):
         table.insert(0, label, table.index)
         return table.reset_index(drop=True), label, None
-    repeats = table.index.name is not None and not table.index.is_unique  # it identifies the series of a long table
+    has_name = table.index.name is not None and table.index.name not in table.columns
+    repeats = has_name and not table.index.is_unique  # it identifies the series of a long table
     table = table.reset_index(drop=not repeats)
     if table.isna().all(axis=None):
         raise InputError(f"{source} has no rows below its header: add data")

@@ -15,6 +15,7 @@ from forecast.evaluation.adaptive import adapted_shift, nested
 from forecast.evaluation.intervals import middle
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context, stack
+from forecast.predict.input import why_few_rows
 from forecast.predict.intervals import Forecast, Question
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _earlier_origins(forecaster: "Forecaster", series: Series) -> list[int]:
     if not len(origins):
         raise InputError(
             f"adaptive: needs {length + horizon} rows, the look-back and one horizon, to score an "
-            f"earlier forecast; the input has {end}: give more rows"
+            f"earlier forecast; the input has {end}{why_few_rows(series)}: give more rows"
         )
     measured = series.observed_of(forecaster.channels)
     if forecaster.policies.reads_past_gaps and measured is not None:

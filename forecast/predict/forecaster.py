@@ -32,7 +32,7 @@ from forecast.model.presets import Sizes
 from forecast.predict.answer import answer, warnings_of
 from forecast.predict.exported import Exported, open_exported
 from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text
-from forecast.predict.input import ENDS_IN_GAP, Expected
+from forecast.predict.input import ENDS_IN_GAP, Expected, without_training_options
 from forecast.predict.intervals import Forecast, Question
 from forecast.predict.known import gather_known, rows_at
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
@@ -394,15 +394,16 @@ class Forecaster:
             raise InputError(f"{source} must be a DataFrame: this is a {type(table).__name__}")
         table, notes = tidy_names(table, source)
         time_column = self.time_column if self.time_column in table.columns else None
-        ahead = read_known(
-            table,
-            source=source,
-            time_column=time_column,
-            time_format=self.time_format.fitting(table, time_column),
-            known=self.known_covariates,
-            categorical=self.encoder.categorical,
-            policies=self.policies,
-        )
+        with without_training_options():
+            ahead = read_known(
+                table,
+                source=source,
+                time_column=time_column,
+                time_format=self.time_format.fitting(table, time_column),
+                known=self.known_covariates,
+                categorical=self.encoder.categorical,
+                policies=self.policies,
+            )
         return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
 
     def _with_unknown_noted(self, series: Series) -> Series:
@@ -434,7 +435,8 @@ class Forecaster:
             empty_labels=self.encoder.empty_labels,
             time_format=self.time_format,
         )
-        series = expected.check(frame, source)
+        with without_training_options():
+            series = expected.check(frame, source)
         index = pd.DatetimeIndex(series.frame.index)
         self.clock.check(index, source)
         self.scaler.check_range(series.frame[self.channels].to_numpy(np.float64), index, source)

@@ -1,6 +1,8 @@
 """Check that a table has the columns, frequency and length that a trained model requires."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +17,18 @@ from forecast.data.timestamps import PLAIN, TimeFormat, holds_times
 
 ENDS_IN_GAP = "ends in a gap"
 """Beginning of the note on an input whose last rows lack values."""
+
+
+@contextmanager
+def without_training_options() -> Iterator[None]:
+    """Leave the options of a training out of the advice of an InputError: a forecast has none."""
+    try:
+        yield
+    except InputError as error:
+        text = re.sub(r",? or (set data\.|train with ).*", "", str(error))
+        text = text.replace("set data.time_column to one of them", "leave the others out")
+        error.args = (text.replace("leave it out of data.targets or the covariates", "fill it in"),)
+        raise
 
 
 class MissingColumns(InputError):
@@ -67,8 +81,7 @@ class Expected:
         series = self._at_frequency(frame, source, self._time_column_of(frame, source))
         rows, least = len(series.frame), self.least_rows
         if rows < least:
-            reasons = [note for note in series.notes if "left out" in note or "no target value" in note]
-            why = f" ({reasons[0].split(' (')[0]})" if reasons else ""
+            why = why_few_rows(series)
             raise InputError(
                 f"{source}: it has {rows} rows{why}, the look-back of the model is "
                 f"{self.context_length}: give at least {least} rows"
@@ -107,6 +120,11 @@ class Expected:
                 f"model: give rows with values, or train without {missing[0]!r} among data.targets"
             )
 
+    @property
+    def _unmasked(self) -> tuple[str, ...]:
+        """Columns whose missing steps the model does not mask."""
+        return (*self.known_covariates, *self.categorical)
+
     def _begins_in_gap(self, series: Series) -> list[str]:
         """Return a note if a column of numbers has no value in the first steps of the look-back."""
         if not self.policies.masks_past:
@@ -115,8 +133,8 @@ class Expected:
         absent = max(0, length - len(series.frame))
         observed = np.ones(shape, bool) if series.observed is None else series.observed[-length:]
         starts = [absent + (int(np.argmax(seen)) if seen.any() else len(seen)) for seen in observed.T]
-        unmasked = (*self.known_covariates, *self.categorical)
-        gaps = {name: start for name, start in zip(self.columns, starts, strict=True) if name not in unmasked and start}
+        pairs = zip(self.columns, starts, strict=True)
+        gaps = {name: start for name, start in pairs if name not in self._unmasked and start}
         if not gaps:
             return []
         name, most = max(gaps.items(), key=lambda pair: pair[1])
@@ -132,7 +150,7 @@ class Expected:
         name, most = max(zip(self.columns, ends, strict=True), key=lambda pair: pair[1])
         repair = (
             "the encoder-decoder uses the window's mean there, the linear path the last value before"
-            if self.policies.masks_past
+            if self.policies.masks_past and name not in self._unmasked
             else "filled with the last value before"
         )
         more = sum(end > 0 for end in ends) - 1
@@ -186,3 +204,9 @@ class Expected:
     def _fits(self, frequency: str) -> bool:
         """Return whether rows at this step fit: training had it, or only weekends are missing."""
         return frequency == self.shown or (self.policies.fills and (frequency, self.frequency) == ("B", "D"))
+
+
+def why_few_rows(series: Series) -> str:
+    """Return in brackets why a series has fewer rows than its table, empty if it has all."""
+    reasons = [note for note in series.notes if "left out" in note or "no target value" in note]
+    return f" ({reasons[0].split(' (')[0]})" if reasons else ""

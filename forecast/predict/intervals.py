@@ -106,9 +106,10 @@ class Forecast:
         }
         clash = [name for name in more if name in self.values.columns]
         if clash or self.values.index.name in more:
-            name = clash[0] if clash else self.values.index.name
+            name = str(clash[0] if clash else self.values.index.name)
+            other = "the naive forecast" if name.endswith("_naive") else "an interval"
             raise InputError(
-                f"{name!r} is the name of a column of the data and of an interval: choose --layout long, or rename the "
+                f"{name!r} is the name of a column of the data and of {other}: choose --layout long, or rename the "
                 "column and train again"
             )
         return pd.concat([self.values, pd.DataFrame(more, index=self.values.index)], axis=1) if more else self.values

@@ -96,7 +96,8 @@ class Outcome:
         past = " and ".join(map(str, sorted(set(self.forecast.adapted_on))))
         adapted = f"; adapted on {past} earlier forecasts" if past else ""
         if calibration is None or len(self.members) > 1:
-            return f"{named} intervals: mean of the intervals of {len(self.members)} runs{adapted}"
+            narrow = f", {self._in_sample} of them perhaps too narrow" if self._in_sample else ""
+            return f"{named} intervals: mean of the intervals of {len(self.members)} runs{narrow}{adapted}"
         coverage = calibration.get("held_out_coverage", {})
         known = [f"{level} % covered {100 * value:.1f} %" for level, value in coverage.items() if value is not None]
         covered = f"; held out, {', '.join(known)}" if known else ""
@@ -105,6 +106,12 @@ class Outcome:
         windows, stored = calibration["windows"], calibration.get("stored", calibration["windows"])
         count = f"{windows:,}" if stored == windows else f"{stored:,} of {windows:,}"
         return f"{named} intervals: calibrated on {count} validation windows{covered}{adapted}"
+
+    @property
+    def _in_sample(self) -> int:
+        """Number of runs whose validation windows both selected the model and calibrated its intervals."""
+        facts = [member.facts.calibration for member in self.members if member.facts is not None]
+        return sum(each is not None and each["method"] == IN_SAMPLE for each in facts)
 
     def write(self, output: Path, layout: str) -> None:
         """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""

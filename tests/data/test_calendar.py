@@ -88,14 +88,10 @@ def test_each_cycle_turns_by_its_share_of_the_circle(cycle: str, time: str, turn
     np.testing.assert_allclose(features, [[np.sin(angle), np.cos(angle)]], atol=1e-6)
 
 
-def test_values_and_future_rows_change_no_feature() -> None:
+def test_later_rows_and_their_order_change_no_feature() -> None:
     index = pd.date_range("2023-01-01", periods=200, freq="h")
-    frame = pd.DataFrame({"load": np.arange(200.0)}, index=index)
     cycles = calendar_cycles("h")
-    whole = calendar_features(frame.index, cycles)
-    for value in (np.nan, 1e30):
-        frame.iloc[100:] = value
-        np.testing.assert_array_equal(calendar_features(frame.index, cycles), whole)
+    whole = calendar_features(index, cycles)
     np.testing.assert_array_equal(calendar_features(index[:100], cycles), whole[:100])
     np.testing.assert_array_equal(calendar_features(index[::-1], cycles), whole[::-1])
 

@@ -14,6 +14,7 @@ from forecast.common.errors import InputError
 from forecast.data import holidays as module
 from forecast.data.holidays import MOST_DAYS, Holidays
 from forecast.data.settings import DataSettings
+from tests.support.covering import covering
 from tests.support.small import compose
 
 library = pytest.importorskip("holidays", reason="it needs the extra: pip install -e '.[holidays]'")
@@ -21,11 +22,14 @@ library = pytest.importorskip("holidays", reason="it needs the extra: pip instal
 PLACES = ["DE-BY", "DE", "US", "US-CA", "AU-VIC", "NO", "IN"]
 
 
-@pytest.mark.parametrize("frequency", ["h", "15min", "D"])
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 0), (0, 1), (3, 2)])
-@pytest.mark.parametrize("place", PLACES)
-def test_each_feature_is_the_calendar_of_its_own_day(place: str, before: int, after: int, frequency: str) -> None:
+DAYS = [(0, 0), (2, 0), (0, 1), (3, 2)]
+"""Days before and after."""
+
+
+@pytest.mark.parametrize(("place", "days", "frequency"), covering(PLACES, DAYS, ["h", "15min", "D"], every=3))
+def test_each_feature_is_the_calendar_of_its_own_day(place: str, days: tuple[int, int], frequency: str) -> None:
     """Compare with a slow reference: ask the library for the date of each row, one by one."""
+    before, after = days
     country, _, subdivision = place.partition("-")
     known = library.country_holidays(country, subdiv=subdivision or None)
     index = pd.date_range("2019-12-20", "2020-01-08", freq=frequency)

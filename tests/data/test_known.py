@@ -72,6 +72,13 @@ def test_a_number_that_lost_its_leading_zeros_is_the_label_of_training() -> None
     assert note.startswith("1 value of 'store' not seen in training counts as unknown: '2'")
 
 
+def test_a_label_that_a_table_read_as_a_boolean_or_a_shorter_number_is_the_label_of_training() -> None:
+    seen = ["true", "false", "maybe", "1.10", "2.0", ""]
+    read = [as_in_training(label, seen) for label in ("True", "False", "Maybe", "1.1", "2", "0", "1.01")]
+    assert read == ["true", "false", "Maybe", "1.10", "2.0", "0", "1.01"]
+    assert as_in_training("True", ["true", "TRUE"]) == "True"  # which of the two is not known
+
+
 def test_too_many_labels_are_refused() -> None:
     series = series_from_frame(
         pd.DataFrame(

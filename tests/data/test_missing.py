@@ -1,4 +1,5 @@
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,16 @@ def test_a_time_off_the_grid_is_refused_under_every_policy(missing: str, row: in
 @pytest.mark.parametrize("missing", FILLS)
 def test_a_column_without_a_value_is_refused_by_name(missing: str) -> None:
     refuse("column 'b': has no value in any row: leave it out of data.targets", holed().assign(b=np.nan), missing)
+
+
+def test_a_wanted_column_without_a_value_is_refused_without_advice_to_fill_it() -> None:
+    table = holed().assign(b=np.nan)[["a", "b"]].dropna(subset="a").resample("h").mean().fillna({"a": 0.0})
+    with pytest.raises(InputError) as caught:
+        series_from_frame(table, columns=["a", "b"], source="my.csv")
+    assert re.fullmatch(
+        r"my.csv, column 'b', row 2: no value \(\d+ empty in total\): leave it out of data.targets or the covariates",
+        str(caught.value),
+    )
 
 
 @pytest.mark.parametrize("missing", FILLS)

@@ -74,6 +74,27 @@ def test_an_exchanged_meter_with_some_doubled_hours_is_named_and_its_mean_is_not
     assert "keep one series" not in refused(measured, columns=["load"])
 
 
+@pytest.mark.parametrize("names", [["A", "B"], [7, 8]], ids=["text", "numbers"])
+def test_a_column_that_tells_series_apart_is_named_if_every_column_is_a_target(names: list[Any]) -> None:
+    text = refused(meters(names, starts=[0, 55]))
+    assert "keep one series, since the rows of a time differ in 'meter_id'" in text
+    assert "problems" not in text
+    gap = meters(names, starts=[0, 55]).drop(index=range(70, 74))  # a gap beside it does not hide the column
+    assert "keep one series, since the rows of a time differ in 'meter_id'" in refused(gap)
+
+
+def test_a_short_count_without_repetition_tells_no_series_apart() -> None:
+    dates = pd.date_range("2024-01-01", periods=40).append(pd.DatetimeIndex(["2024-01-20"]))
+    table = pd.DataFrame({"date": dates, "visitors": np.arange(41)}).sort_values("date", kind="stable")
+    assert "keep one series" not in refused(table)
+
+
+def test_doubled_times_of_an_index_named_like_a_column_are_one_line() -> None:
+    table = meters(["A"]).drop(columns="meter_id")
+    table = table.set_index("when", drop=False).iloc[[*range(ROWS), 7]]
+    assert "both are at" in refused(table)
+
+
 def test_the_advice_of_the_line_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = meters(["A", "B", "C"])

@@ -8,7 +8,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
-from forecast.predict.input import Expected
+from forecast.predict.input import Expected, without_training_options
 
 
 def table(frequency: str, rows: int = 40) -> pd.DataFrame:
@@ -90,6 +90,15 @@ def test_a_note_counts_the_steps_before_the_first_value(rows: int, empty: int, n
     assert [each for each in notes if "begins" in each] == ([] if note is None else [note])
 
 
+def test_a_gap_at_the_end_of_a_known_column_is_filled_also_under_mask() -> None:
+    given = table("h", 40).assign(air=1.0)
+    given.iloc[-1, 1] = np.nan
+    *_, note = replace(expected("h", None, "mask"), known_covariates=["air"]).check(given, "mine").notes
+    assert note == "ends in a gap: 'air' has no value in the last 1 rows: filled with the last value before"
+    *_, note = replace(expected("h", None, "mask"), past_covariates=["air"]).check(given, "mine").notes
+    assert note.endswith("the encoder-decoder uses the window's mean there, the linear path the last value before")
+
+
 def test_too_few_rows_after_a_late_column_have_the_reason() -> None:
     given = table("h", 40)
     given.iloc[:25, 0] = np.nan
@@ -103,3 +112,17 @@ def test_a_masked_look_back_needs_half_of_its_rows(missing: str, least: int) -> 
     assert len(expected("h", None, missing).check(table("h", least), "mine").frame) == least
     with pytest.raises(InputError, match=rf"it has {least - 1} rows, .* is 20: give at least {least} rows"):
         expected("h", None, missing).check(table("h", least - 1), "mine")
+
+
+@pytest.mark.parametrize(
+    ("dates", "error"),
+    [
+        (["03/04/2024 01:00", "03/04/2024 02:00"], r"is ambiguous, day or month first: write dates as [^,]*$"),
+        (["01.02.24", "02.02.24"], r"has a year of two digits: write dates as [^,]*$"),
+        (["some day", "another"], r"no column holds dates .*: write dates as [^,]*$"),
+    ],
+)
+def test_an_input_is_not_advised_to_set_an_option_of_training(dates: list[str], error: str) -> None:
+    given = pd.DataFrame({"when": dates * 20, "load": np.arange(40.0)})
+    with pytest.raises(InputError, match=error), without_training_options():
+        expected("h", None).check(given, "mine")
