@@ -74,6 +74,14 @@ def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
         )
 
 
+def check_places(config: DictConfig, words: Sequence[str]) -> None:
+    """Raise InputError if a mechanism is chosen for a place in which the experiment sets another choice after it."""
+    for place in ("cross_attention", "decoder_attention"):
+        typed = [word for word in words if word.lstrip("+~").startswith(f"attention@{place}=")]
+        if typed and OmegaConf.is_interpolation(config, place):
+            raise InputError(f"{typed[-1]}: the experiment has the mechanism of attention= in this place: leave it out")
+
+
 def one_line(error: BaseException) -> str:
     """Return Hydra's message, or that of its cause, in one line; re-raise a signal behind the error."""
     if isinstance(error, MissingMandatoryValue):

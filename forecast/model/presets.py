@@ -117,12 +117,8 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
         raise InputError(f"model={name}: {wrong} missing or unknown: the options are {', '.join(known)}")
     check_options(OPTIONS[name], options, "model")
     for key, value in options.items():
-        if (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and key not in ("start_length", "dropout", "response_width")
-        ):
-            check_least(value, 1, f"model.{key}")
+        if isinstance(value, int) and not isinstance(value, bool) and key not in ("start_length", "dropout"):
+            check_least(value, 0 if key == "response_width" else 1, f"model.{key}")
     try:
         check_sizes(options, "model")
     except ValueError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from forecast import attention
 from forecast.attention._parsing import FUSED, parse, split_word
-from forecast.common.configuration import compose_words, plain_values
+from forecast.common.configuration import check_places, compose_words, plain_values
 from forecast.common.errors import InputError
 from forecast.runs.settings import Settings
 
@@ -54,7 +54,9 @@ def _candidate(word: str, overrides: Sequence[str]) -> Candidate:
     name, changed = split_word(word, OPTION, FUSED)
     choice = [f"{CHOICE}{name}", *(f"attention.{key}={json.dumps(value)}" for key, value in changed.items())]
     try:
-        composed = plain_values(compose_words([*overrides, *choice]))
+        config = compose_words([*overrides, *choice])
+        check_places(config, overrides)
+        composed = plain_values(config)
     except InputError as refused:
         return Candidate(label, None, str(refused))
     return Candidate(label, Settings.parse(composed))

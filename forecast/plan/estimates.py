@@ -55,7 +55,7 @@ def estimate(candidate: Candidate, answers: Sequence[Answer], memory: int) -> Ro
     row["disturbed_rounds"] = sum(answer.disturbed is True for answer in answers)
     peak = row["peak_mib"]
     if peak is not None and peak * 2**20 > memory:
-        row["why"] = f"{MEMORY}: its peak is {peak / 2**10:,.2f} GiB"
+        row["why"] = f"{MEMORY}: its peak is {peak / 2**10:,.2f} GiB, and the limit {memory / 2**30:,.2f} GiB"
     return row
 
 

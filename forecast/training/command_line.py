@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from forecast.common.cli import finish
 from forecast.common.conf_files import choice_files, configuration_folder
-from forecast.common.configuration import COMPLAINTS, check_trial, one_line, plain_values
+from forecast.common.configuration import COMPLAINTS, check_places, check_trial, one_line, plain_values
 from forecast.common.errors import InputError
 from forecast.common.files import look_up
 from forecast.common.place import started_place
@@ -82,6 +82,7 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
         return
     plain = plain_values(config)
     check_trial(plain, overrides)
+    check_places(config, overrides)
     run, result = train(plain, overrides=overrides)
     print_table(result)
     print_closing_lines(run, result)

@@ -3,8 +3,8 @@
 import pytest
 from hydra.errors import ConfigCompositionException
 
-from forecast.common.configuration import one_line
-from forecast.common.errors import signal_behind
+from forecast.common.configuration import check_places, compose_words, one_line
+from forecast.common.errors import InputError, signal_behind
 
 
 def complaint(cause: BaseException) -> ConfigCompositionException:
@@ -36,3 +36,11 @@ def test_a_signal_that_was_handled_earlier_is_not_behind_a_later_error() -> None
     assert signal_behind(error) is earlier
     assert signal_behind(error, earlier) is None
     assert signal_behind(RuntimeError()) is None
+
+
+def test_a_mechanism_for_a_place_that_the_experiment_fills_is_refused() -> None:
+    words = ["experiment=diagnostic", "attention@cross_attention=mean"]
+    with pytest.raises(InputError, match=r"^attention@cross_attention=mean: the experiment has .*: leave it out$"):
+        check_places(compose_words(words), words)
+    for fine in (words[:1], words[1:], ["experiment=diagnostic", "attention=mean"]):
+        check_places(compose_words(fine), fine)

@@ -84,6 +84,7 @@ def test_a_value_out_of_range_is_refused_by_name(preset: str, key: str, value: o
         ("patch_informer", "queries", "none"),
         ("patch_informer", "linear_path", "ols"),
         ("patch_informer", "linear_path", True),
+        ("patch_informer", "response_width", -1),
         ("informer", "start_length", -1),
         ("informer", "start_length", 97),
         ("informer", "distil", "yes"),

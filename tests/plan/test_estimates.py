@@ -36,7 +36,7 @@ def test_a_row_has_times_peak_and_the_largest_sizes() -> None:
 
 
 def test_a_training_above_the_memory_limit_has_a_reason() -> None:
-    assert estimate(CANDIDATE, [measured()], 200 * MIB)["why"] == "memory: its peak is 0.29 GiB"
+    assert estimate(CANDIDATE, [measured()], 200 * MIB)["why"] == "memory: its peak is 0.29 GiB, and the limit 0.20 GiB"
 
 
 def test_a_mechanism_that_does_not_fit_is_measured_at_small_sizes() -> None:
@@ -90,7 +90,8 @@ def test_a_row_of_several_rounds_has_medians_and_the_values_of_each_round() -> N
 
 @pytest.mark.parametrize(("peaks", "why"), [((300, 310, 410), ""), ((410, 420, 300), "memory: its peak is 0.40 GiB")])
 def test_the_median_peak_decides_whether_a_training_fits(peaks: tuple[float, ...], why: str) -> None:
-    assert estimate(CANDIDATE, [measured(peak_mib=peak) for peak in peaks], MEMORY)["why"] == why
+    row = estimate(CANDIDATE, [measured(peak_mib=peak) for peak in peaks], MEMORY)
+    assert row["why"].partition(",")[0] == why
 
 
 def test_a_failure_in_a_later_round_keeps_only_the_sizes_of_the_first() -> None:

@@ -14,7 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from forecast.common.cli import unread
-from forecast.common.configuration import check_trial, plain_values
+from forecast.common.configuration import check_places, check_trial, plain_values
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import folder_lock, look_up, read_json, write_sealed
 from forecast.common.memory import reset_peak_memory
@@ -164,6 +164,7 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set
     try:
         plain = plain_values(config)
         check_trial(plain, overrides)
+        check_places(config, overrides)
         settings = Settings.parse(plain)
         check_one_process(settings.plain["trainer"])
         folder = job_folder(folder, settings, sweep.token)

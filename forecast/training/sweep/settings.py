@@ -78,7 +78,8 @@ def read_sweep(config: DictConfig) -> SweepSettings:
 def _check_objective(path: str) -> None:
     parts = path.split(".")
     if any(part in TEST_KEYS for part in parts):
-        raise InputError(f"sweep.objective={path}: is a test score: choose a validation score such as validation.skill")
+        cure = "choose a validation score such as validation.scaled.mse"
+        raise InputError(f"sweep.objective={path}: is a test score: {cure}")
     scores = [f"validation.{unit}.{score}" for unit in ("scaled", "original") for score in ("mse", "mae")]
     others = [place for place in FIGURES.values() if place.split(".")[0] in ("speed", "model")]
     if path not in (known := [*scores, "validation.skill", *others]):

@@ -89,7 +89,7 @@ def test_a_mode_in_the_configuration_starts_a_sweep(fake: Any, tmp_path: Path) -
         (["foo=1,2"], "foo"),
         (["seed=1,2", "foo=1"], "foo"),
         (["seed=1,2", "data"], "data"),
-        (["seed=1,2", "sweep.objective=test.scaled.mse"], "sweep.objective=test.scaled.mse: is a test score"),
+        (["seed=1,2", "sweep.objective=test.scaled.mse"], "is a test score: choose a validation score such as vali"),
         (["seed=1,2", "sweep.objective=baselines.linear.validation.scaled.mse"], "is a test score"),
         (["seed=1,2", "sweep.objective=linear_path.test.scaled.mse"], "is a test score"),
         (["seed=1,2", "sweep.objective=validation.mse"], "choose validation.scaled.mse"),
