@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ import torch
 from benchmarks.published.contest import only_run
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import look_up, read_json, replacing
+from forecast.common.files import folder_lock, look_up, read_json, replacing
 from forecast.common.processes import environment, run_to_its_end
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
-from forecast.evaluation.evaluate import Forecaster, evaluate
+from forecast.evaluation.evaluate import MAX_RESIDUALS, Forecaster, evaluate
 from forecast.evaluation.interval_scores import LEVELS, QUANTILES
 from forecast.evaluation.intervals import interval_levels
 from forecast.evaluation.ridge import fit_ridge
@@ -128,6 +129,8 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if not RECORD.parent.is_dir():
         raise InputError(f"{RECORD.parent}: no such folder: run this in the checkout")
+    if not options.dry_run and find_spec("crepes") is None:
+        raise InputError("the comparison needs the extra: pip install -e '.[test]'")
     tasks = [task.split(":") for task in options.tasks]
     wanted = [Cell(data, int(horizon), arm) for arm in options.arms for data, horizon in tasks]
     started, failed = time.monotonic(), False
@@ -138,6 +141,7 @@ def _run(options: argparse.Namespace) -> int:
         print(shlex.join(["python", "train.py", *words]), flush=True)
         if options.dry_run:
             continue
+        _ = cell.run  # several finished runs are refused before a training
         if options.minutes is not None and time.monotonic() - started > 60 * options.minutes:
             print(f"time limit of {options.minutes:g} minutes reached: run the same command again to continue")
             return JOBS_LEFT
@@ -163,8 +167,8 @@ def _add(cell: Cell, run: Path) -> None:
             facts |= {f"ours_lowest_step_{percent}": min(coverage), f"ours_highest_step_{percent}": max(coverage)}
     command = shlex.join(["python", "train.py", *cell.words])
     row = {**vars(cell), **facts, **compare(Run.open(run)), "command": command}
-    rows = pd.concat([read(), pd.DataFrame([row])], ignore_index=True).sort_values(KEY)
-    with replacing(RECORD) as file:
+    with folder_lock(RECORD.parent, wait=True), replacing(RECORD) as file:
+        rows = pd.concat([read(), pd.DataFrame([row])], ignore_index=True).sort_values(KEY)
         write_frame(file, rows, index=False)
 
 
@@ -215,11 +219,17 @@ def compare(run: Run) -> dict[str, float]:
 
 
 def _errors(forecaster: Forecaster, data: Any) -> Errors:
+    """Return the errors of all windows: `evaluate` keeps those of few windows only where a split is large."""
     splits = []
     for part in ("validation", "test"):
-        kept = evaluate(forecaster, data.parts[part], data.evaluation_batch_size, keep_residuals=True).residuals
-        assert kept is not None
-        splits.append(kept[..., kept.shape[-1] // 2])
+        windows, pieces = data.parts[part], []
+        several = max(1, MAX_RESIDUALS // (windows.horizon * windows.num_targets))
+        for chunk in windows.starts.split(several):
+            some = replace(windows, starts=chunk)
+            kept = evaluate(forecaster, some, data.evaluation_batch_size, keep_residuals=True).residuals
+            assert kept is not None
+            pieces.append(kept[..., kept.shape[-1] // 2])
+        splits.append(np.concatenate(pieces))
     return Errors(*splits)
 
 

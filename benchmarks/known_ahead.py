@@ -18,7 +18,7 @@ import pandas as pd
 from benchmarks.published.contest import folder_of, only_run
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import look_up, read_json, replacing
+from forecast.common.files import folder_lock, look_up, read_json, replacing
 from forecast.common.processes import environment, run_to_its_end
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
@@ -54,6 +54,8 @@ ARMS = {
 
 SEEDS = (1, 2, 3)
 KEY = ["task", "arm", "seed"]
+PAIR = ["task", "arm", "seeds", "windows", "mean", "low", "high", "capped"]
+"""Columns of a comparison; `capped` marks an interval that is perhaps too narrow."""
 
 FACTS = {
     "validation_mae": "validation.scaled.mae",
@@ -165,17 +167,23 @@ def _add(cell: Cell, run: Path) -> None:
     result = read_json(run / RESULT)
     facts: dict[str, Any] = {column: look_up(result, path) for column, path in FACTS.items()}
     row = {**vars(cell), **facts, "command": shlex.join(["python", "train.py", *cell.words])}
-    rows = pd.concat([read(RUNS), pd.DataFrame([row])], ignore_index=True).sort_values(KEY)
     arms = [cell.arm] if cell.arm != "full" else [arm for arm in ARMS if arm != "full"]
     pairs = [pair for arm in arms if arm != "full" and (pair := compare(cell.task, arm)) is not None]
-    if pairs:
-        before = read(PAIRS).reindex(columns=list(pairs[0]))
-        new = pd.DataFrame(pairs)
-        of_more_seeds = before.set_index(["task", "arm"])["seeds"].to_dict()
-        new = new[[pair["seeds"] >= of_more_seeds.get((pair["task"], pair["arm"]), 0) for pair in pairs]]
-        kept = before[~before.set_index(["task", "arm"]).index.isin(list(zip(new.task, new.arm, strict=True)))]
-        _write(PAIRS, pd.concat([kept, new], ignore_index=True).sort_values(["task", "arm"]))
-    _write(RUNS, rows)  # last: without its row, a run that is interrupted here is added again
+    with folder_lock(RUNS.parent, wait=True):  # another command may add rows too
+        if pairs:
+            _replace_pairs(pairs)
+        # last: without its row, a run that is interrupted here is added again
+        _write(RUNS, pd.concat([read(RUNS), pd.DataFrame([row])], ignore_index=True).sort_values(KEY))
+
+
+def _replace_pairs(pairs: Sequence[dict[str, Any]]) -> None:
+    """Write these comparisons in place of those of as many or fewer seeds."""
+    before = read(PAIRS).reindex(columns=PAIR).astype({"capped": object})
+    new = pd.DataFrame(pairs)
+    of_more_seeds = before.set_index(["task", "arm"])["seeds"].to_dict()
+    new = new[[pair["seeds"] >= of_more_seeds.get((pair["task"], pair["arm"]), 0) for pair in pairs]]
+    kept = before[~before.set_index(["task", "arm"]).index.isin(list(zip(new.task, new.arm, strict=True)))]
+    _write(PAIRS, pd.concat([kept, new], ignore_index=True).sort_values(["task", "arm"]))
 
 
 def _write(path: Path, rows: pd.DataFrame) -> None:
@@ -197,8 +205,10 @@ def compare(task: str, arm: str) -> dict[str, Any] | None:
     horizon = int(TASKS[task][0].partition("=")[2])
     interval = mean_interval((theirs - ours).to_numpy(), horizon, level=LEVEL)
     share = 100 / float(theirs.mean())
-    numbers = ("mean", "low", "high") if interval is not None else ()
-    percents = {name: round(share * getattr(interval, name), 3) for name in numbers}
+    percents: dict[str, Any] = {}
+    if interval is not None:
+        percents = {name: round(share * getattr(interval, name), 3) for name in ("mean", "low", "high")}
+        percents["capped"] = interval.capped
     return {"task": task, "arm": arm, "seeds": len(seeds), "windows": len(ours), **percents}
 
 
@@ -267,7 +277,9 @@ def _attention(means: Means, pairs: pd.DataFrame) -> str:
         for arm in arms:
             numbers, pair = means[task, arm], intervals.get((task, arm), {})
             known = pd.notna(pair.get("mean"))
-            cells = [f"{pair['mean']:.1f} %", f"{pair['low']:.1f} to {pair['high']:.1f} %"] if known else ["", ""]
+            narrow = ", perhaps too narrow" if pair.get("capped") is True else ""
+            span = f"{pair['low']:.1f} to {pair['high']:.1f} %{narrow}" if known else ""
+            cells = [f"{pair['mean']:.1f} %" if known else "", span]
             rows.append([f"`{task}`", f"`{arm}`", f"{numbers['test_mae']:.4f}", f"{numbers['seeds']:.0f}", *cells])
         if (path := means.get((task, "full"))) is None:
             continue

@@ -83,6 +83,7 @@ def _pair(number: int, options: argparse.Namespace) -> list[Row]:
     facts: Row = {}
     for load in (QUIET, BUSY) if number % 2 else (BUSY, QUIET):
         name = f"pair-{number:02d}-{load}"
+        shutil.rmtree(options.work / "sweeps" / name, ignore_errors=True)  # an interrupted pair begins again
         with _core_in_use(load == BUSY) as used:
             began = time.monotonic()
             reports[load] = _sweep(name, options.mechanisms, options.look_backs, options)
@@ -99,6 +100,7 @@ def _pair(number: int, options: argparse.Namespace) -> list[Row]:
 
 def _long(options: argparse.Namespace) -> list[Row]:
     """Run the sweep at the long look-back and return its row."""
+    shutil.rmtree(options.work / "sweeps" / LONG, ignore_errors=True)  # its times are those of an earlier command
     began = time.monotonic()
     reports = {QUIET: _sweep(LONG, "full,probsparse", str(options.long_look_back), options)}
     facts = {f"{QUIET}_seconds": f"{time.monotonic() - began:.1f}"}

@@ -10,12 +10,13 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
@@ -23,10 +24,15 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from benchmarks import known_ahead
+from benchmarks import intervals, known_ahead
 from benchmarks.accuracy import tables
 from benchmarks.accuracy.record import read_record
+from benchmarks.published import attention as published_attention
+from benchmarks.published import choices
+from benchmarks.published import tables as published
+from benchmarks.published.record import read_rows
 from benchmarks.studies.parity import WORDS as PARITY_WORDS
+from benchmarks.time_to_quality import __main__ as time_to_quality
 from forecast import attention
 from forecast.attention._parsing import attention_arguments
 from forecast.check.candidate import Candidate
@@ -294,6 +300,32 @@ def test_the_tables_of_what_is_known_ahead_are_the_record() -> None:
     runs, pairs = (known_ahead.read(ROOT / path) for path in (known_ahead.RUNS, known_ahead.PAIRS))
     for page, written in found.items():
         assert written == known_ahead.tables(runs, pairs), f"run: python -m benchmarks.known_ahead --write {page}"
+
+
+@pytest.mark.parametrize(
+    ("module", "made"),
+    [
+        (choices, choices.summary),
+        (published_attention, published_attention.summary),
+        (time_to_quality, time_to_quality.summary),
+        (intervals, intervals.tables),
+    ],
+    ids=["choices", "attention", "time to quality", "intervals"],
+)
+def test_the_table_of_a_benchmark_is_its_record(module: ModuleType, made: Callable[[pd.DataFrame], str]) -> None:
+    found = marked(module.BEGIN, module.END)
+    assert found
+    for page, written in found.items():
+        assert written == made(read_rows(ROOT / module.RECORD)), f"write it into {page} again"
+
+
+def test_the_tables_of_the_published_tasks_are_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    rows = read_rows(ROOT / published.RECORD)
+    long = f"{published.summary(rows)}\n\n{published.standing(rows, 'general')}"
+    short = published.standing(rows, "general", short=True)
+    assert marked(published.SCORES_BEGIN, published.SCORES_END) == {"docs/explanation/results.md": long}
+    assert marked(published.HEADLINE_BEGIN, published.HEADLINE_END) == {"README.md": short}
 
 
 def test_the_result_table_is_the_record() -> None:

@@ -77,7 +77,8 @@ def _chosen(options: argparse.Namespace) -> list[Cell]:
 def _write(options: argparse.Namespace) -> int:
     if options.dry_run or any(getattr(options, name) for name in (*FILTERS, "minutes", "threads", "output_dir")):
         raise InputError("--write runs nothing and uses the whole record: combine it with --record only")
-    rows = read_record(options.record)
+    if not (rows := read_record(options.record)):
+        raise InputError(f"{options.record}: no run yet: leave out --write to make some")
     write_tables(options.write, rows)
     print(f"{options.write}: {len(rows)} rows of {options.record}")
     return 0

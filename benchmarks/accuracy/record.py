@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.accuracy.recipes import Cell, Key
 from forecast.common.errors import InputError
-from forecast.common.files import look_up, replacing
+from forecast.common.files import folder_lock, look_up, replacing
 from forecast.common.spreadsheet import csv_bytes, read_rows
 
 Record = dict[str, str]
@@ -73,12 +73,13 @@ def read_record(path: Path) -> list[Record]:
 
 
 def add(path: Path, rows: Sequence[Record]) -> list[Record]:
-    """Add the rows that are not in the record yet, and return them."""
-    before = read_record(path)
-    known = set(map(key_of, before))
-    new = [row for row in rows if key_of(row) not in known]
-    if new:
-        write_record(path, [*before, *new])
+    """Add the rows that are not in the record yet, and return them; another command may add rows too."""
+    with folder_lock(path.parent, wait=True):
+        before = read_record(path)
+        known = set(map(key_of, before))
+        new = [row for row in rows if key_of(row) not in known]
+        if new:
+            write_record(path, [*before, *new])
     return new
 
 

@@ -18,6 +18,7 @@ from benchmarks.published.contest import lengths
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task, data_folder
 from forecast.common.cli import finish
+from forecast.common.errors import InputError
 from forecast.common.tables import table, write_between
 from forecast.evaluation.significance import mean_interval
 from forecast.runs.run import ERRORS
@@ -66,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     if options.write is not None:
-        write_between(options.write, BEGIN, END, summary(read_rows(options.record, "task", "arm")))
+        if (rows := read_rows(options.record, "task", "arm")).empty:
+            raise InputError(f"{options.record}: no run yet: leave out --write to make some")
+        write_between(options.write, BEGIN, END, summary(rows))
         return
     data = data_folder()
     for name in options.tasks:

@@ -23,7 +23,7 @@ from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json
 from forecast.common.tables import table, write_between
-from forecast.runs.run import RESULT
+from forecast.runs.run import MANIFEST, RESULT
 
 RECORD = Path("benchmarks/records/published/choices.csv")
 FOLDER = Path("outputs/choices")
@@ -90,7 +90,9 @@ END = "<!-- /choices -->"
 
 def _run(options: argparse.Namespace) -> None:
     if options.write is not None:
-        write_between(options.write, BEGIN, END, summary(read_rows(options.record, "task", "name")))
+        if (rows := read_rows(options.record, "task", "name")).empty:
+            raise InputError(f"{options.record}: no settings scored yet: name some with --name")
+        write_between(options.write, BEGIN, END, summary(rows))
         return
     if options.name is None:
         raise InputError("--name is missing: name the settings")
@@ -149,12 +151,12 @@ def run_of(task: Task, data: Path, name: str, chosen: Sequence[str], folder: Pat
     path = place / "past.csv"
     words = words_of(task, frame, path, chosen)
     runs = folder_of(place / "runs", [*words, digest_of(frame)])
-    if not any(runs.glob(f"*/*/{RESULT}")):
+    if not any(runs.glob(f"*/*/{MANIFEST}")):
         place.mkdir(parents=True, exist_ok=True)
         frame.to_csv(path, index_label="date")
         command = ["-m", "forecast.training", *words, f"output_dir={runs}", "resume=auto", "training.progress=false"]
         in_lanes([lambda commands: commands.run(command)])
-    return words, next(runs.glob(f"*/*/{RESULT}")).parent
+    return words, next(runs.glob(f"*/*/{MANIFEST}")).parent
 
 
 def summary(rows: pd.DataFrame) -> str:

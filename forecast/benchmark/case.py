@@ -131,8 +131,8 @@ class Case:
             return layer
         return LoopOverHeads(layer, [self._mechanism(num_heads=1) for _ in range(shape.num_heads)])
 
-    def operations(self) -> float | None:
-        """Return the operations of all passes, None if the mechanism declares none."""
+    def operations(self, dtype: torch.dtype = torch.float32) -> float | None:
+        """Return the operations of all passes on tensors of a type, None if the mechanism declares none."""
         shape = self.shape
         head = self.variant.kind.operations(shape.head, **self.variant.arguments)
         if head is None:
@@ -140,7 +140,7 @@ class Case:
         row = shape.num_heads * head
         if shape.d_model is not None:
             sizes = shape.d_model, shape.num_heads, shape.head_dim
-            few = self._num_active()
+            few = self._num_active(dtype)
             usual = row + projection_operations(shape.length, *sizes)
             row = usual if few is None else few_queries.operations(shape.length, few, *sizes)
         return shape.batch * row * (1 + BACKWARD * shape.backward)
@@ -161,9 +161,9 @@ class Case:
         heads = shape.num_heads if num_heads is None else num_heads
         return self.variant.build(num_heads=heads, head_dim=shape.head_dim, causal=shape.causal, length=shape.length)
 
-    def _num_active(self) -> int | None:
-        """Return the number of active queries in a float32 layer of self-attention; None if it uses all queries."""
-        if self.loop or not issubclass(self.variant.kind, SparseQueries):
+    def _num_active(self, dtype: torch.dtype) -> int | None:
+        """Return the number of active queries in a layer of self-attention; None if it uses all queries."""
+        if self.loop or few_queries.is_half(dtype) or not issubclass(self.variant.kind, SparseQueries):
             return None
         return few_queries.num_active_if_cheaper(self._mechanism(), self.shape.length)
 

@@ -32,7 +32,7 @@ def row_of(measured: Measured, reference: Measured, limits: Limits, dtype: torch
     `times_fused` is the ratio of its median time to the median of `reference`, the fused softmax of the same group.
     """
     case, shape, spread = measured.case, measured.case.shape, measured.spread
-    operations, moved = case.operations(), case.least_bytes(dtype)
+    operations, moved = case.operations(dtype), case.least_bytes(dtype)
     seconds = None if spread is None else spread.median
     fused = None if reference.spread is None else reference.spread.median
     return {

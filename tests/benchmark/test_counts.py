@@ -102,3 +102,7 @@ def test_the_count_of_a_layer_with_few_queries_matches_its_computation() -> None
     layer = made.build().eval()
     assert made.operations() == pytest.approx(operations(lambda: layer(*inputs * 3)), rel=0.01)
     assert made.operations() < case("full", length=400, batch=2, d_model=24, num_heads=2, head_dim=64).operations()
+    half = layer.to(torch.bfloat16)
+    counted = operations(lambda: half(*[inputs[0].to(torch.bfloat16)] * 3))
+    assert made.operations(torch.bfloat16) == pytest.approx(counted, rel=0.01)
+    assert counted > 1.5 * made.operations()  # all queries are computed

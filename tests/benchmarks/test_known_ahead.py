@@ -40,7 +40,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for arm, factor in (("full", 0.9), ("mean", 1.0)):
             folder = Cell("epf_np", arm, seed).folder / "epf_np" / "run"
             folder.mkdir(parents=True)
-            (folder / "result.json").write_text(json.dumps({}))
+            for name in ("result.json", "manifest.json"):
+                (folder / name).write_text(json.dumps({}))
             origin = pd.date_range("2024-01-01", periods=600, freq="h")
             mae = factor * base + 0.01 * generator.standard_normal(600)
             parts = [pd.DataFrame({"part": part, "origin": origin, "mae": mae}) for part in ("validation", "test")]
@@ -62,7 +63,7 @@ def test_several_finished_runs_of_a_cell_are_refused(made: Path) -> None:
     assert run is not None
     later = run.with_name("later")
     later.mkdir()
-    (later / "result.json").write_text("{}")
+    (later / "manifest.json").write_text("{}")
     with pytest.raises(InputError, match="holds 2 finished runs: delete those that are not to count"):
         compare("epf_np", "mean")
 

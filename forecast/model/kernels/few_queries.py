@@ -36,6 +36,11 @@ def is_cheaper(length: int, active: int, head_dim: int) -> bool:
     return 3 * active / head_dim + 6 * active / length < 3  # both sides in units of D H E per token; the usual is 4
 
 
+def is_half(dtype: torch.dtype) -> bool:
+    """Return whether a type has too few bits for this form: scores need at least float32."""
+    return dtype.itemsize < 4
+
+
 def num_active_if_cheaper(mechanism: Attention, length: int) -> int | None:
     """Return the number of active queries among `length`, or None if it is unknown or this form is not cheaper."""
     sparse = sparse_queries(mechanism)
@@ -54,7 +59,7 @@ def attend_from_tokens(tokens: Tensor, mechanism: Attention, projections: Sequen
     This form reads the weights of `projections` (query, key, value, output) and calls no module. Projections with hooks
     or other classes therefore need the usual form.
     """
-    half = tokens.dtype.itemsize < 4 or is_autocast(tokens)  # scores need at least float32
+    half = is_half(tokens.dtype) or is_autocast(tokens)
     if half or not tokens.numel() or num_active_if_cheaper(mechanism, tokens.shape[1]) is None:
         return None
     if _is_transformed() or not (all(map(_is_plain, projections)) and _is_unmodified(mechanism)):
