@@ -121,7 +121,7 @@ def compositions_share_their_parts() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def blank_pictures() -> Iterator[None]:
-    """Leave the pictures of runs blank, unless a test or fixture uses `drawn`."""
+    """Leave the pictures of runs and forecasts blank, unless a test or fixture uses `drawn`."""
     from tests.support.pictures import blank
 
     with blank():
@@ -130,7 +130,7 @@ def blank_pictures() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def drawn() -> Iterator[None]:
-    """Draw the pictures of runs until the module ends."""
+    """Draw the pictures of runs and forecasts until the module ends."""
     from tests.support.pictures import drawing
 
     with drawing():

@@ -97,17 +97,17 @@ def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: tor
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @every_case
 def test_sums_over_a_long_sequence_keep_float32_under_autocast(case: Case, dtype: torch.dtype) -> None:
-    # Equal keys, values 20 and 40 in turn: the sum is more than float16 can hold, a mean is 30.
-    attention = case.build(max_key_length=2400)
-    query = key = torch.ones(1, 2, 2400, 8, dtype=dtype)
-    value = torch.full_like(query, 20)
-    value[:, :, ::2] = 40
+    # Equal keys, values 80 and 160 in turn: the sum is more than float16 can hold, a mean is 120.
+    attention = case.build(max_key_length=600)
+    query = key = torch.ones(1, 2, 600, 8, dtype=dtype)
+    value = torch.full_like(query, 80)
+    value[:, :, ::2] = 160
     with torch.autocast("cpu", dtype=dtype):
         output = attention(query, key, value)
     exact = attention(*(x.double() for x in (query, key, value)))
-    torch.testing.assert_close(output[:, :, -1].double(), exact[:, :, -1], rtol=0, atol=0.13)
+    torch.testing.assert_close(output[:, :, -1].double(), exact[:, :, -1], rtol=0, atol=0.52)
     if "order of keys" in attention.invariances:  # equal keys then have equal weights
-        torch.testing.assert_close(exact[:, :, -1], torch.full_like(exact[:, :, -1], 30.0))
+        torch.testing.assert_close(exact[:, :, -1], torch.full_like(exact[:, :, -1], 120.0))
 
 
 @every_case

@@ -35,6 +35,7 @@ def test_every_mechanism_passes_all_checks(capsys: pytest.CaptureFixture[str]) -
     assert printed.count("✗") == 1
 
 
+@pytest.mark.usefixtures("short_checks")
 def test_output_is_repeatable_and_random_states_do_not_change(capsys: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
@@ -47,6 +48,7 @@ def test_output_is_repeatable_and_random_states_do_not_change(capsys: pytest.Cap
     assert capsys.readouterr().out == first
 
 
+@pytest.mark.usefixtures("short_checks")
 def test_a_mechanism_that_draws_in_evaluation_does_not_change_the_random_state(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_mean(monkeypatch, DropsOutInEvaluation)
     before = torch.get_rng_state()
@@ -74,6 +76,7 @@ class Raises(MeanAttention):
         return super().attend(query, key, value, mask, *more)
 
 
+@pytest.mark.usefixtures("short_checks")
 def test_a_mechanism_that_raises_fails_that_check_and_others_still_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

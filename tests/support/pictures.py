@@ -1,4 +1,4 @@
-"""Pictures of runs, which most tests leave blank: they take 60 % of the time of a small run."""
+"""Pictures of runs and forecasts, which most tests leave blank: of a small run they take 60 % of the time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forecast.common import pictures
 from forecast.training import outcome
 from forecast.training import train as training
 from forecast.training.callbacks import figures
 
 DRAWN = [
     (module, name, getattr(module, name))
-    for module, name in ((figures, "ForecastPanels"), (training, "log_figures"), (outcome, "draw_forecast"))
+    for module, name in (
+        (figures, "ForecastPanels"),
+        (training, "log_figures"),
+        (outcome, "draw_forecast"),
+        (pictures, "draw_forecast"),
+    )
 ]
-"""Where a run draws: module, name and what draws."""
+"""Where a run or a forecast draws: module, name and what draws."""
 
 
 class _Blank:
@@ -28,17 +34,18 @@ class _Blank:
 
 @contextmanager
 def blank() -> Iterator[None]:
-    """Leave the pictures of runs blank."""
+    """Leave the pictures of runs and forecasts blank."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "ForecastPanels", _Blank)
         patch.setattr(training, "log_figures", lambda _, fit, *__: fit)
-        patch.setattr(outcome, "draw_forecast", lambda path, *_: path.write_bytes(b""))
+        for module in (outcome, pictures):
+            patch.setattr(module, "draw_forecast", lambda path, *_, **__: path.write_bytes(b""))
         yield
 
 
 @contextmanager
 def drawing(*names: str) -> Iterator[None]:
-    """Draw the pictures of runs inside `blank`: all of them, or those that the functions and classes `names` draw."""
+    """Draw pictures inside `blank`: all of them, or those that the functions and classes `names` draw."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name, original in DRAWN:
             if not names or name in names:

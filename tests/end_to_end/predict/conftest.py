@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from forecast.common import pictures
 from tests.conftest import TinyRun
 from tests.support.known import train_known
 
@@ -23,12 +22,6 @@ def _signals() -> Iterator[None]:
 def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
     """Return a copy of the run that a test may change."""
     return Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
-
-
-@pytest.fixture
-def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the picture of a forecast blank, to save time."""
-    monkeypatch.setattr(pictures, "draw_forecast", lambda path, *_, **__: path.write_bytes(b""))
 
 
 @pytest.fixture(scope="session")

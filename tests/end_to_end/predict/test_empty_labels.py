@@ -13,7 +13,6 @@ from forecast.training.train import train
 from tests.support.forecasts import dated
 from tests.support.small import CONTEXT, HORIZON, hourly, quick, write
 
-pytestmark = pytest.mark.usefixtures("no_picture")
 WORDS = ["data=csv", "data.targets=[load]", "data.known_covariates=[day]", "training.max_steps=4"]
 
 

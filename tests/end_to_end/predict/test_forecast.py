@@ -21,6 +21,7 @@ from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put
+from tests.support.pictures import drawing
 from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, write
 
 # --- times, units and frequencies
@@ -111,7 +112,8 @@ def test_the_forecast_continues_the_input_in_steps_of_its_frequency(tiny_run: Ti
 
 
 def test_predict_writes_the_forecast_its_picture_and_its_description_only(tiny_run: TinyRun, tmp_path: Path) -> None:
-    assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
+    with drawing("draw_forecast"):
+        assert forecast(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["next.csv", "next.json", "next.png"]
     assert (tmp_path / "next.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 

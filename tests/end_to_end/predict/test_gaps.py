@@ -125,6 +125,7 @@ def test_adaptive_intervals_learn_from_no_value_after_a_gap(
         return stacked(windows)
 
     monkeypatch.setattr(answer, "stack", stack)
+    monkeypatch.setattr(answer, "MAX_PAST", 150)  # on both sides of the gap
     gap, table = range(600, 606), hourly()
     origins = len(table) - HORIZON + 1 - CONTEXT
     for value in (0.0, 1e-3):  # added to the value after the gap
@@ -152,6 +153,7 @@ def test_intervals_adapt_to_the_errors_of_earlier_forecasts_where_values_were_me
         return adapted_shift(*arguments)
 
     monkeypatch.setattr(answer, "adapted_shift", noted)
+    monkeypatch.setattr(answer, "MAX_PAST", 150)
     forecaster, whole, targets = load(repaired.path), hourly(), ["load", "oil"]
     forecaster.predict(repaired.table, levels=[80], adaptive=True)
     _, forecasts, spread, future, observed, origins, at, percents = given[0]
@@ -161,12 +163,12 @@ def test_intervals_adapt_to_the_errors_of_earlier_forecasts_where_values_were_me
     measured[[*range(100, 110), *LAST_GAP]] = measured[680, 1] = False
     np.testing.assert_array_equal(observed.numpy(), measured[rows])
     np.testing.assert_allclose(future.numpy()[measured[rows]], whole[targets].to_numpy()[rows][measured[rows]])
-    for origin in (250, 655, 688):  # the last one has a gap in its look-back
+    for origin in (560, 655, 688):  # the last one has a gap in its look-back
         place = origins.tolist().index(origin)
         before = repaired.table[repaired.table["date"] < whole["date"][origin]]
         np.testing.assert_allclose(forecasts[place], forecaster.predict(before)[targets], rtol=1e-6)
     mean, scale = forecaster.scaler.mean[:2], forecaster.target_scale
-    for origin in (250, 655):
+    for origin in (560, 655):
         look_back = (whole[targets].to_numpy()[origin - CONTEXT : origin] - mean) / scale.numpy()
         expected = np.sqrt(look_back.var(0) + 0.2**2) * scale.numpy()
         np.testing.assert_allclose(spread[origins.tolist().index(origin), 0], expected, rtol=1e-5)

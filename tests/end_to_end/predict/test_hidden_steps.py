@@ -87,7 +87,6 @@ def test_the_values_and_known_inputs_of_hidden_steps_do_not_change_the_forecast(
         assert forecaster.predict(replace(series, frame=other)).equals(expected) == alike
 
 
-@pytest.mark.usefixtures("no_picture")
 def test_a_file_shorter_than_the_look_back_is_forecast_with_its_first_steps_hidden(
     run: TinyRun, forecaster: Forecaster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,7 +105,6 @@ def test_a_file_shorter_than_the_look_back_is_forecast_with_its_first_steps_hidd
     assert not forecaster.predict(rows(SHORT - 1)).equals(expected)
 
 
-@pytest.mark.usefixtures("no_picture")
 def test_a_column_that_begins_late_hides_no_step_of_the_others(
     run: TinyRun, forecaster: Forecaster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

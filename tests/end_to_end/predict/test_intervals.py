@@ -24,7 +24,7 @@ from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, put
 from tests.support.small import CONTEXT, HORIZON, rewrite, snapshot, write
 
-pytestmark = pytest.mark.usefixtures("no_picture", "signals_and_threads")
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 TARGETS = ["load", "oil"]
 
@@ -264,7 +264,10 @@ def test_adaptive_intervals_widen_after_a_change_of_the_series(tiny_run: TinyRun
     np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
 
 
-def test_a_quantile_beside_adaptive_intervals_is_not_adapted(tiny_run: TinyRun) -> None:
+def test_a_quantile_beside_adaptive_intervals_is_not_adapted(
+    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forecast.predict.answer.MAX_PAST", 60)
     forecaster, words = forecast.load(tiny_run.path), {"levels": [80], "quantile": 0.7}
     plain, adapted = (forecaster.predict(tiny_run.table, **words, adaptive=choice) for choice in (False, True))
     np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
@@ -273,6 +276,7 @@ def test_a_quantile_beside_adaptive_intervals_is_not_adapted(tiny_run: TinyRun) 
 
 def test_an_adaptive_interval_contains_the_narrower_ones(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
     crossing = torch.tensor([0.2, -0.2, -0.05, 0.05]).expand(HORIZON, len(TARGETS), 4)  # 95 to 55 %, 80 to 90 %
+    monkeypatch.setattr("forecast.predict.answer.MAX_PAST", 60)
     monkeypatch.setattr("forecast.predict.answer.adapted_shift", lambda *arguments: crossing)
     table = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[95, 80], adaptive=True)
     wide = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[90])
@@ -291,6 +295,19 @@ def test_an_ensemble_says_on_how_many_forecasts_each_member_adapted(
     expected = "80 % intervals: mean of the intervals of 2 runs; adapted on 10 earlier forecasts\n"
     assert expected in capsys.readouterr().out
     assert sidecar(tmp_path / "next.csv")["intervals"]["adapted_on_forecasts"] == [10, 10]
+
+
+def test_an_ensemble_says_how_many_of_its_members_may_have_too_narrow_intervals(
+    tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = Path(shutil.copytree(second_run, tmp_path / "copied"))
+    manifest = json.loads((copied / "manifest.json").read_text())
+    narrow = {**manifest["calibration"], "method": "in-sample"}
+    rewrite(copied / "manifest.json", {**manifest, "calibration": narrow})
+    words = ["--run", str(copied), "--levels", "80"]
+    assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 0
+    expected = "80 % intervals: mean of the intervals of 2 runs, 1 of them perhaps too narrow\n"
+    assert expected in capsys.readouterr().out
 
 
 def test_adaptive_intervals_say_on_how_many_forecasts_they_adapted(
@@ -385,6 +402,9 @@ def test_a_column_with_the_name_of_an_end_is_refused_in_the_wide_table_only(tiny
     ):
         other.wide()
     assert set(other.long()["series"]) == {"load", "load_lower_80"}
+    plain = Forecast(answer.values.rename(columns={"oil": "load_naive"}))
+    with pytest.raises(InputError, match=r"^'load_naive' .* column of the data and of the naive forecast:"):
+        plain.wide(plain.values)
 
 
 def test_a_time_column_with_the_name_of_a_column_is_refused_in_the_long_table_only(tiny_run: TinyRun) -> None:

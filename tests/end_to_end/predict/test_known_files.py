@@ -27,8 +27,6 @@ from tests.support.known import (
 )
 from tests.support.small import snapshot, write
 
-pytestmark = pytest.mark.usefixtures("no_picture")
-
 SOURCE = past().loc[FEW:]
 
 

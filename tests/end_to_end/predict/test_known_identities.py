@@ -28,7 +28,7 @@ from tests.support.known import (
     whole,
 )
 
-pytestmark = pytest.mark.usefixtures("no_picture", "signals_and_threads")
+pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
 @pytest.fixture(scope="module", params=["patch_informer", "informer"])

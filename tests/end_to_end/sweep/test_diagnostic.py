@@ -12,6 +12,7 @@ from forecast.common.files import read_json
 from forecast.data.diagnostic import best_mse, simulate
 from forecast.data.settings import DataSettings
 from forecast.predict.__main__ import main as predict
+from tests.report.made import no_pictures
 from tests.support.sweeps import typed
 
 SMALL = [
@@ -40,7 +41,10 @@ def _check_input(run: Path, output: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_commands_fill_one_report(tmp_path: Path, without_report: Callable[[Path], None]) -> None:
+def test_two_commands_fill_one_report(
+    tmp_path: Path, without_report: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("forecast.report.content.draw_pictures", no_pictures)
     ended(tmp_path, "data.kind=recall,linear", "optimizer.lr=0.001", "attention=linear,mean")
     events = ("data.kind=events", "data.types=3,8", "data.unit=4")
     ended(tmp_path, *events, "optimizer.lr=0.001", "attention=linear,mean")

@@ -14,6 +14,7 @@ from forecast.training.sweep import job as sweep_job
 from forecast.training.sweep import sweep
 from forecast.training.sweep.turns import ROUNDS
 from forecast.training.task import ForecastTask
+from tests.report.made import no_pictures
 from tests.support.small import read_rows, seal
 from tests.support.sweeps import Ended, command, read
 
@@ -144,6 +145,7 @@ def test_a_resumed_sweep_has_the_same_report_as_an_uninterrupted_one(
 ) -> None:
     original = ForecastTask.training_step
     words = ["attention=full,linear", "sweep.name=s"]
+    monkeypatch.setattr("forecast.report.content.draw_pictures", no_pictures)
     monkeypatch.setattr(ForecastTask, "training_step", interrupted_at_step_5(original))
     assert command(tmp_path, *words).code == 143
     monkeypatch.setattr(ForecastTask, "training_step", original)

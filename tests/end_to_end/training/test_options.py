@@ -82,8 +82,18 @@ def can_be_causal(mechanism: dict[str, Any]) -> bool:
     return True
 
 
+TRAINED_ELSEWHERE = ("full", "linear", "probsparse", "mean")
+"""Mechanisms that other tests train in the first preset, as in a sweep."""
+
+
 @pytest.mark.parametrize("model", ["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("name", attention.available())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive if name in TRAINED_ELSEWHERE else ())
+        for name in attention.available()
+    ],
+)
 def test_each_mechanism_trains_in_each_preset(name: str, model: str, tmp_path: Path) -> None:
     config = quick(tmp_path, f"attention={name}", "training.max_steps=2", model=model)
     if model == "informer" and not can_be_causal(config["attention"]):

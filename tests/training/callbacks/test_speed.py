@@ -24,6 +24,21 @@ STEP, WAIT, PAUSE = 0.02, 0.005, 0.3
 MEASURED = 10
 
 
+@pytest.fixture
+def _advanced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advance the clock where a model or callback would sleep."""
+    slept, clock = [0.0], time.perf_counter
+
+    def sleep(seconds: float) -> None:
+        slept[0] += seconds
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + slept[0])
+
+
+advanced = pytest.mark.usefixtures("_advanced")
+
+
 class Slow(lightning.LightningModule):
     """Model with steps and batches of known times."""
 
@@ -112,12 +127,14 @@ def test_the_time_of_a_step_excludes_the_wait_for_its_batch() -> None:
     assert speed.timings.training_seconds >= sum(speed.timings.step_ms) / 1000 + speed.timings.waited_seconds
 
 
+@advanced
 def test_training_time_excludes_validations() -> None:
     figures = run(Speed(), val_check_interval=2)
     assert loop_seconds(figures) < STEP + WAIT + PAUSE / 3
     assert figures["fit_seconds"] > (WARM_UP_STEPS + MEASURED) / 2 * PAUSE
 
 
+@advanced
 def test_checkpoints_count_neither_as_data_wait_nor_as_training_time(tmp_path: Path) -> None:
     saving = SlowToSave(tmp_path, every_n_train_steps=2)
     figures = run(Speed(), saving)
@@ -126,6 +143,7 @@ def test_checkpoints_count_neither_as_data_wait_nor_as_training_time(tmp_path: P
     assert figures["data_wait_share"] < 0.5
 
 
+@advanced
 def test_logging_is_excluded_from_training_time_and_reported(tmp_path: Path) -> None:
     figures = run(Speed(), Chatty(), logger=Board(str(tmp_path)))
     logged = (WARM_UP_STEPS + MEASURED) * STEP
@@ -133,6 +151,7 @@ def test_logging_is_excluded_from_training_time_and_reported(tmp_path: Path) -> 
     assert loop_seconds(figures) < STEP + WAIT + 0.8 * STEP
 
 
+@advanced
 def test_the_speed_curve_has_a_point_per_validation(tmp_path: Path) -> None:
     speed, board = Speed(), Board(str(tmp_path))
     run(speed, logger=board, val_check_interval=5)
@@ -143,6 +162,7 @@ def test_the_speed_curve_has_a_point_per_validation(tmp_path: Path) -> None:
     assert seconds == pytest.approx(speed.timings.training_seconds, rel=1e-3)
 
 
+@advanced
 def test_a_run_shorter_than_the_warm_up_has_no_speed() -> None:
     figures = run(Speed(), steps=2)
     for name in ("train_windows_per_s", "step_ms_p50", "step_ms_p95", "data_wait_share"):
@@ -150,6 +170,7 @@ def test_a_run_shorter_than_the_warm_up_has_no_speed() -> None:
     assert figures["fit_seconds"] > 0
 
 
+@advanced
 def test_the_figures_of_a_resumed_run_cover_all_starts(tmp_path: Path) -> None:
     first = Speed()
     run(
@@ -171,6 +192,7 @@ def test_the_figures_of_a_resumed_run_cover_all_starts(tmp_path: Path) -> None:
     assert second.timings.logging_seconds >= kept["logging_seconds"] >= 0
 
 
+@advanced
 def test_the_load_covers_the_measured_steps_of_all_starts(tmp_path: Path) -> None:
     first, second = Speed(), Speed()
     run(first, SlowToSave(tmp_path, every_n_train_steps=5), val_check_interval=10)
@@ -183,6 +205,7 @@ def test_the_load_covers_the_measured_steps_of_all_starts(tmp_path: Path) -> Non
     assert second.timings.load.wall_seconds == pytest.approx(second.timings.training_seconds, rel=0.3)
 
 
+@advanced
 def test_several_processes_make_the_load_unknown_also_after_a_start_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = Speed(), Speed()
     run(first)

@@ -145,7 +145,7 @@ def test_a_long_timing_prints_its_progress(
     """The process prints its rounds on standard error, as `answer` redirects it."""
     monkeypatch.setattr(turns, "PROGRESS", 0.05)
     rounds = (
-        f"import time\nfor _ in range(2): print({turns.ROUND_DONE!r}, file=sys.stderr, flush=True)\ntime.sleep(2)\n"
+        f"import time\nfor _ in range(2): print({turns.ROUND_DONE!r}, file=sys.stderr, flush=True)\ntime.sleep(0.5)\n"
     )
     timer(sweep, rounds + ANSWER)
     assert "timing: 2 rounds finished\n" in capsys.readouterr().out
