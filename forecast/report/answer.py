@@ -36,6 +36,7 @@ from forecast.report.leaving import (
     main_pair,
     no_mechanism,
     pairs_of,
+    reference_words,
     timed_pairs,
     times_words,
     told_controls,
@@ -151,10 +152,13 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
         times, ends = times_words(TRAINING, chosen.setting, chosen.against)
         yield f"{where} {own} trains {times} times faster than {against}{ends}."
     else:
-        none = no_mechanism(comparisons, [chosen.setting.look_back])
-        yield f"{where} {none} trains clearly faster than {against}."
+        none, reference = no_mechanism(comparisons, [chosen.setting.look_back]), reference_words(comparisons, chosen)
+        yield f"{where} {none} trains clearly faster than {reference}."
         times, ends = times_words(TRAINING, chosen.against, chosen.setting)
-        yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
+        if reference == against:
+            yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
+        else:
+            yield f"Nearest to it, {own} takes {times} times as long as {against}{ends}."
     if chosen.why != ONE_FORECAST:
         yield _sentence(_after(chosen) + quality_words(chosen))
 
@@ -304,7 +308,7 @@ def _short(section: Section) -> Iterator[str]:
 
 def _left_out(count: int) -> Iterator[str]:
     if count:
-        yield f"The table Left out lists {counted(count, 'folder')} without a result to compare."
+        yield f"The table Left out lists {counted(count, 'item')} that the report does not compare."
 
 
 def _control_pair(section: Section, comparisons: Comparisons) -> Comparison | None:
@@ -326,6 +330,8 @@ def _with_control(section: Section, comparisons: Comparisons) -> list[Comparison
 def _control(pair: Comparison) -> str:
     """Return whether self-attention helps, judged by one comparison with the control."""
     where = f"At look-back {pair.setting.look_back:,},"
+    if pair.setting.is_linear_path:
+        return f"{where} validation gave `{pair.setting.arm}` no weight: its error tells nothing about self-attention."
     if pair.verdict != NOT_SHOWN:
         return f"{where} {quality_words(pair, 'the control ')}."
     return (
@@ -352,7 +358,7 @@ def _other_controls(section: Section, comparisons: Comparisons, shown: Compariso
     pairs = [pair for pair in others if (pair.setting.key, pair.against.key) not in told]
     alike: dict[tuple[str, str], list[str]] = {}
     for pair in pairs:
-        if pair.verdict == NOT_SHOWN:
+        if pair.verdict == NOT_SHOWN and not pair.setting.is_linear_path:
             alike.setdefault((pair.setting.arm, pair.against.arm), []).append(f"{pair.setting.look_back:,}")
     for (arm, control), look_backs in alike.items():
         yield (
@@ -360,7 +366,7 @@ def _other_controls(section: Section, comparisons: Comparisons, shown: Compariso
             f"`{arm}`: self-attention is not shown to help."
         )
     for pair in pairs:
-        if pair.verdict in (BETTER, WORSE):
+        if pair.verdict in (BETTER, WORSE) or (pair.verdict == NOT_SHOWN and pair.setting.is_linear_path):
             yield _control(pair)
         elif pair.verdict == NOT_TESTED:
             yield (
@@ -427,7 +433,7 @@ def _reasons(where: str, every: Sequence[Comparison]) -> Iterator[str]:
     else:
         yield (
             f"{where}, there is no reason to leave `{REFERENCE}`: no mechanism forecasts clearly faster, takes clearly "
-            "less memory or has lower error."
+            "less memory or clearly has lower error."
         )
 
 

@@ -267,15 +267,21 @@ def baselines_of(section: Section) -> list[Baseline]:
     """
     rows = []
     for name, title in NAMES.items():
-        alike: dict[str, tuple[dict[str, Any], float, set[int]]] = {}
+        alike: dict[str, tuple[dict[str, Any], float, set[int], str]] = {}
         for setting in section.settings:
             for run in setting.runs:
                 scores = run.result["baselines"].get(name)
                 if (mse := look_up(scores, MSE)) is not None:
                     gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}"))
                     seen = look_up(run.result, "linear_fit.look_back") if name == LINEAR else None
-                    alike.setdefault(f"{mse:.6g}", (scores, gain, set()))[2].add(seen or setting.look_back)
-        for scores, gain, look_backs in alike.values():
-            at = f", look-back {', '.join(f'{each:,}' for each in sorted(look_backs))}" if len(alike) > 1 else ""
-            rows.append(Baseline(name, title + at, scores, gain))
+                    kept = alike.setdefault(f"{mse:.6g}", (scores, gain, set(), setting.arm))
+                    kept[2].add(seen or setting.look_back)
+        labels = [_at(look_backs) if len(alike) > 1 else "" for _, _, look_backs, _ in alike.values()]
+        for label, (scores, gain, _, arm) in zip(labels, alike.values(), strict=True):
+            beside = f", beside {arm}" if labels.count(label) > 1 else ""  # it may have read other known inputs
+            rows.append(Baseline(name, title + label + beside, scores, gain))
     return rows
+
+
+def _at(look_backs: set[int]) -> str:
+    return f", look-back {', '.join(f'{each:,}' for each in sorted(look_backs))}"

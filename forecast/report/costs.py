@@ -213,10 +213,10 @@ def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
 def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
     """Return the keys of the settings on the Pareto front of a cost and the test MSE, the cheapest first.
 
-    It is empty if fewer than two settings have a comparable cost.
+    It is empty if fewer than two settings have a comparable cost, or if errors are of different test windows.
     """
     costs = comparable(section, cost)
-    if len(costs) < 2:
+    if len(costs) < 2 or not section.same_windows:
         return []
     errors = {setting.key: error(setting) for setting in section.settings}
     return non_dominated({key: (value, errors[key]) for key, value in costs.items()})
@@ -261,7 +261,8 @@ def busy_words(section: Section) -> Iterator[str]:
         return
     again = "run the same command again on a quiet machine"
     if not any(setting.in_turn for setting in busy):
-        again = f"train again on a quiet machine, or use {CURE}"
+        again = "train again on a quiet machine"
+        again += f", or use {CURE}" if len(section.settings) > 1 else ""
     yield (
         f"The speed of {len(busy)} of {len(section.settings)} settings cannot be judged, since other processes "
         f"disturbed the timing: {again}."

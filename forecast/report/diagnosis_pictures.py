@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -83,6 +84,8 @@ def _map(diagnosis: Diagnosis) -> bytes:
             )
     panel.set_xticks(range(len(arms)), arms)
     panel.set_yticks(range(len(tasks)), names)
+    for label in (*panel.get_xticklabels(), *panel.get_yticklabels()):
+        label.set_parse_math(False)
     panel.tick_params(labelsize=FONT_SIZE, length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     panel.set_xticks(np.arange(len(arms) - 1) + 0.5, minor=True)
     panel.set_yticks(np.arange(len(tasks) - 1) + 0.5, minor=True)
@@ -140,11 +143,20 @@ def _title(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str:
     return ", ".join([tasks[0].kind, *words])
 
 
+def _timed(diagnosis: Diagnosis, tasks: Sequence[Task]) -> list[Cell]:
+    """Return the cells with an undisturbed time, under the most frequent conditions."""
+    cells = [cell for task in tasks for cell in diagnosis.of(task) if not cell.is_disturbed]
+    frequent = Counter(cell.setting.conditions for cell in cells).most_common(1)
+    return [cell for cell in cells if cell.setting.conditions == frequent[0][0]]
+
+
 def _times(diagnosis: Diagnosis, tasks: Sequence[Task]) -> bytes:
+    """Draw the undisturbed times of the most frequent conditions: others are not compared."""
     panel = new_panel(f"{_title(diagnosis, 'look_back', tasks)}: training time against look-back")
     styles = styles_of(diagnosis.arms, diagnosis.reference, diagnosis.control)
+    timed = _timed(diagnosis, tasks)
     for arm in diagnosis.arms:
-        cells = [(task, cell) for task in tasks if (cell := diagnosis.at(task, arm)) is not None]
+        cells = [(task, cell) for task in tasks if (cell := diagnosis.at(task, arm)) in timed and cell is not None]
         if cells:
             across, up = [task.look_back for task, _ in cells], [cell.milliseconds for _, cell in cells]
             panel.plot(across, up, label=arm, markersize=MARKER, linewidth=1.4, **styles[arm])

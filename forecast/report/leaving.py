@@ -26,6 +26,13 @@ def no_mechanism(comparisons: Comparisons, look_backs: Collection[int]) -> str:
     return "no mechanism" if timed else "no timed mechanism"
 
 
+def reference_words(comparisons: Comparisons, pair: Comparison) -> str:
+    """Return the reference of a sentence on all mechanisms at the look-back of a pair: each has its own, or all one."""
+    at = [other for other in pairs_of(comparisons) if other.setting.look_back == pair.setting.look_back]
+    alike = len({other.against.arm for other in at}) == 1
+    return f"`{pair.against.arm}`" if alike else f"the `{REFERENCE}` with the same other options"
+
+
 def main_pair(comparisons: Comparisons, look_back: int | None = None) -> Comparison | None:
     """Return the comparison that decides at a look-back, by default the longest one; None without training times.
 
@@ -98,7 +105,8 @@ def _saved(comparisons: Comparisons, look_back: int) -> Iterator[str]:
     else:
         times, _ = times_words(TRAINING, against, own)
         takes = f"`{own.arm}` takes {times} times as long, with {_difference(pair)}"
-        yield f"{where} {no_mechanism(comparisons, [look_back])} trains clearly faster than `{against.arm}`: {takes}."
+        none = no_mechanism(comparisons, [look_back])
+        yield f"{where} {none} trains clearly faster than {reference_words(comparisons, pair)}: {takes}."
 
 
 def _difference(pair: Comparison) -> str:

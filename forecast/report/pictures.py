@@ -80,7 +80,9 @@ def png(panel: Axes, named: Sequence[Named] = (), lines: Sequence[NamedLine] = (
     height = ABOVE + PANEL + below
     figure.set_size_inches(WIDTH, height)
     figure.subplots_adjust(left=0.15, right=0.95, bottom=below / height, top=1 - ABOVE / height)
-    figure.legend(handles, labels, loc="lower center", fontsize=FONT_SIZE - 1, ncols=columns, frameon=False)
+    legend = figure.legend(handles, labels, loc="lower center", fontsize=FONT_SIZE - 1, ncols=columns, frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # names of columns may have dollar signs
     _write_names(panel, named, lines)
     file = io.BytesIO()
     figure.savefig(file, format="png", metadata={"Software": None})
@@ -224,10 +226,11 @@ def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
             named += [(f"{setting.look_back:,}", costs[setting.key], setting.mean(MSE)) for setting in points]
     errors = {setting.key: setting.mean(MSE) for setting in section.settings}
     best = front(section, cost)
-    across, up = [costs[key] for key in best], [errors[key] for key in best]
-    panel.step(across, up, where="post", color="0.75", linewidth=4, zorder=0, label="not dominated")
+    if best:
+        across, up = [costs[key] for key in best], [errors[key] for key in best]
+        panel.step(across, up, where="post", color="0.75", linewidth=4, zorder=0, label="not dominated")
     lines = _baselines(panel, section)
-    _widen(panel, errors[best[0]])
+    _widen(panel, errors[best[0]] if best else min(errors.values()))
     panel.set_xscale("log")
     plain_numbers(panel.xaxis)
     name_axes(panel, cost.heading, ERROR)

@@ -1,13 +1,14 @@
 """Interleaved timings of the settings of a sweep, from `timing.json` in its folder."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forecast.common.errors import InputError
-from forecast.common.files import flatten, look_up, read_json
+from forecast.common.files import flatten, look_up, read_json, sha256
+from forecast.runs.run import RESULT
 
 TIMING = "timing.json"
 
@@ -62,19 +63,29 @@ def cost_key(result: Mapping[str, Any]) -> str:
 
 
 def read_turns(sweep: Path) -> Turns:
-    """Return the interleaved timings of a sweep, empty if there are none."""
+    """Return the interleaved timings of a sweep, empty if there are none.
+
+    Those of a job that was trained again since then are left out.
+    """
     content = read_json(sweep / TIMING)
     try:
-        return {} if content is None else _turns(content)
+        return {} if content is None else _turns(content, _trained_again(content, sweep))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError):
         raise InputError(f"{sweep / TIMING}: not written by this program: the file is damaged") from None
 
 
-def _turns(content: Mapping[str, Any]) -> Turns:
+def _trained_again(content: Mapping[str, Any], sweep: Path) -> set[str]:
+    """Return the keys of the settings whose timed job has another result now; `results` is in their order."""
+    timed = zip(content["settings"], content.get("results", {}).items(), strict=False)
+    results = [(str(setting["key"]), sweep / folder / RESULT, digest) for setting, (folder, digest) in timed]
+    return {key for key, path, digest in results if path.is_file() and sha256(path) != digest}
+
+
+def _turns(content: Mapping[str, Any], without: Collection[str]) -> Turns:
     turns = {
         str(setting["key"]): {name: [Stretch.read(row) for row in setting[name]] for name in ("train", "inference")}
         for setting in content["settings"]
-        if setting["why"] is None
+        if setting["why"] is None and str(setting["key"]) not in without
     }
     if len({len(stretches) for setting in turns.values() for stretches in setting.values()}) > 1:
         raise ValueError("unequal numbers of rounds")

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from forecast.report.answer import Answer, answer
-from forecast.report.comparisons import compare_all
+from forecast.report.comparisons import baselines_of, compare_all
 from forecast.report.content import make_content
+from forecast.report.costs import COSTS, front
 from forecast.report.phrases import MINUS, signed
+from forecast.report.pictures import draw_pictures
 from forecast.report.sections import sections_of
 from forecast.runs.read import read_runs
 from tests.report.conftest import Made
@@ -126,7 +128,7 @@ def test_the_answer_to_a_study_with_known_differences(made: Made) -> None:
     assert "At look-back 96, no mechanism except the control trains clearly faster than `full`." in details
     assert (
         "At look-back 96, there is no reason to leave `full`: no mechanism forecasts clearly faster, takes clearly "
-        "less memory or has lower error."
+        "less memory or clearly has lower error."
     ) in details
     for arm, look_backs, crossing in (("linear", "720 and 2,880", "211"), ("probsparse", "2,880", "1,200")):
         assert f"`{arm}` trains clearly faster than `full` at look-back {look_backs}." in details
@@ -157,7 +159,11 @@ def test_each_look_back_tells_what_leaving_full_saves_and_what_attention_is_wort
 
 
 def test_one_look_back_has_no_sentences_by_look_back(tmp_path: Path) -> None:
-    assert not any("the control against" in sentence for sentence in everything(write_runs(tmp_path, *PAIR)))
+    for name in ("full", "linear", "mean"):
+        write_run(tmp_path / name, result_of(name), errors(0.4, 1))
+    text = "\n".join(everything(tmp_path))
+    assert "the control" in text
+    assert "the control against" not in text
 
 
 @pytest.mark.parametrize("look_backs", [(96, 720), (96,)])
@@ -356,6 +362,29 @@ def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path, 
     assert "self-attention" not in text
 
 
+def test_an_attention_without_weight_is_not_judged_against_the_control(tmp_path: Path) -> None:
+    write_run(tmp_path / "full", result_of("full", share=0.0, mse=0.4), errors(0.4, 1))
+    write_run(tmp_path / "mean", result_of("mean", share=0.5, mse=0.5), errors(0.5, 2))
+    text = "\n".join(everything(tmp_path))
+    assert "At look-back 512, validation gave `full` no weight: its error tells nothing about self-attention." in text
+    assert "the control `mean` (" not in text
+
+
+def test_no_mechanism_is_fastest_of_all_where_each_has_a_reference_of_its_own(tmp_path: Path) -> None:
+    for width, speed in ((32, 100.0), (64, 60.0)):
+        for name in ("full", "probsparse"):
+            config = {"model.d_model": width}
+            write_run(
+                tmp_path / f"{name}-{width}",
+                result_of(name, config=config, train=speed),
+                errors(0.4, width + len(name)),
+            )
+    text = "\n".join(everything(tmp_path))
+    assert "no mechanism trains clearly faster than the `full` with the same other options." in text
+    assert "Nearest to it, `probsparse, " in text
+    assert "The fastest of the others" not in text
+
+
 def test_a_comparison_that_a_short_validation_made_void_says_so(tmp_path: Path) -> None:
     for name in ("full", "linear"):
         result = result_of(name, share=0.0, best_step=0)
@@ -431,7 +460,7 @@ def test_folders_left_out_are_counted_and_named(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "failed.json").write_text('{"error": "killed by SIGKILL", "job": "attention=full"}')
     (chapter,) = make_content("a study", read_runs([tmp_path])).chapters
-    assert "The table Left out lists 1 folder without a result to compare." in chapter.answer
+    assert "The table Left out lists 1 item that the report does not compare." in chapter.answer
     assert chapter.details[-1].startswith("Not in the report: full (failed")
 
 
@@ -548,3 +577,22 @@ def test_unclear_inference_times_are_equal_only_if_they_are_close(
         for name, rate, train in (("linear", own, 400.0), ("full", other, 100.0)):
             write_run(tmp_path / f"{name}-{seed}", result_of(name, seed=seed, inference=rate, train=train))
     assert any(words in sentence for sentence in everything(tmp_path))
+
+
+def test_baselines_with_other_known_inputs_have_names_of_their_own(tmp_path: Path) -> None:
+    for name, known, linear in (("with", ["air"], 0.3), ("without", [], 0.38)):
+        result = result_of(config={"data.known_covariates": known}, linear=linear)
+        write_run(tmp_path / name, result, errors(0.4, 1))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    labels = [baseline.label for baseline in baselines_of(section) if "ridge" in baseline.label]
+    assert len(set(labels)) == len(labels) == 2
+
+
+def test_settings_with_other_test_windows_have_no_front(tmp_path: Path) -> None:
+    for name, windows in (("full", 2000), ("linear", 1500)):
+        result = result_of(name, windows=windows, train={"full": 100.0, "linear": 300.0}[name])
+        write_run(tmp_path / name, result, errors(0.4, 1, count=windows))
+    (section,) = sections_of(read_runs([tmp_path]).runs)
+    assert not section.same_windows
+    assert all(front(section, cost) == [] for cost in COSTS)
+    assert len([*draw_pictures(section)]) > 0

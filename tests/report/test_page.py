@@ -12,7 +12,7 @@ from PIL import Image
 from forecast.report import content
 from forecast.report import html as module
 from forecast.report.content import make_content
-from forecast.report.html import page
+from forecast.report.html import page, text
 from forecast.report.tables import FoldingTable
 from forecast.runs.read import read_runs
 from tests.report.conftest import Made
@@ -213,9 +213,13 @@ def test_names_from_folders_and_files_are_escaped(monkeypatch: pytest.MonkeyPatc
     result["command"] = f"python train.py {mark}"
     write_run(tmp_path / "run", result)
     write_run(tmp_path / "linear", result_of("linear", config={"data.name": mark, "loss": mark}, train=900.0))
-    document = page(make_content(mark, read_runs([tmp_path])))
+    made = make_content(mark, read_runs([tmp_path]))
+    document = page(made)
     assert document.count("<script>") == 1
     assert "<img src=x" not in document
+    if "|" in mark:
+        assert "&amp; d" in document
+        assert r"a\|b" in text(made)
 
 
 def test_a_new_report_removes_only_the_pictures_of_the_last_one(

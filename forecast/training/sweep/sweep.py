@@ -98,7 +98,8 @@ def _time_and_report(sweep: Sweep, *, again: bool) -> None:
     except KeyboardInterrupt as end:
         number = signal_of(end)
         assert number is not None
-        raise Interrupted("all jobs are done: run the same command again to time them in turn", number) from None
+        done = "no job is left to start" if failures(sweep) else "all jobs are done"
+        raise Interrupted(f"{done}: run the same command again to time them in turn", number) from None
     finally:
         report_sweep(sweep.folder)
         print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(sweep.folder))}", flush=True)

@@ -71,6 +71,15 @@ def test_settings_are_timed_again_only_if_one_was_added(sweep: Path, timer: Time
     assert len(timer(sweep, seconds=8.0)) == 3
 
 
+def test_times_of_a_job_that_was_trained_again_do_not_count(sweep: Path, timer: Timer) -> None:
+    timer(sweep)
+    for seed, count in ((2, 2), (1, 1)):  # the first was timed for both
+        shutil.rmtree(sweep / f"attention-linear_seed-{seed}")
+        write_run(sweep / f"attention-linear_seed-{seed}", result_of("linear", seed=seed, mse=0.7))
+        assert len(read_turns(sweep)) == count
+    assert list(read_turns(sweep)) == [cost_key(result_of("full"))]
+
+
 def test_settings_are_timed_again_if_the_program_changed(
     sweep: Path, timer: Timer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
