@@ -53,7 +53,7 @@ def build(
     parameters = {
         parameter.name: parameter
         for parameter in inspect.signature(mechanism).parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        if parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     }
     known = set(parameters) - _FROM_THE_LAYER
     required = {name for name in known if parameters[name].default is inspect.Parameter.empty}

@@ -96,8 +96,8 @@ def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | N
     attends = allowed.any(dim=-1, keepdim=True)
     # Kernels disagree about an empty row, so it attends to all keys and is zeroed afterwards.
     output = _in_chunks(query, key, value, allowed | ~attends, causal)
-    if allowed.shape[-2] == 1:
-        return output  # all queries of a batch row are empty: its values are zero already
+    if allowed.shape[-2] == 1 < query.shape[-2]:
+        return output  # a mask of keys: all queries of a batch row are empty, and its values are zero already
     return output.masked_fill(~attends, 0)
 
 

@@ -69,7 +69,16 @@ def what_to_make_smaller(config: Mapping[str, Any]) -> str:
 NAMED = (InputError, NotFiniteError, NotEnoughMemory, ParityError, ProcessFailed)
 """Errors with a message for the user and an exit code."""
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
+FREE_SPACE = "free some disk space and run again"
+
+DISK = {
+    errno.ENOSPC: FREE_SPACE,
+    errno.EDQUOT: FREE_SPACE,
+    errno.EIO: "check the disk, or choose another place",
+    errno.EROFS: "choose a place that can be written",
+    errno.EFBIG: "raise the limit of a file's size, or choose another place",
+}
+"""What to do about an error of the disk, by its number."""
 
 NO_PLACE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 """Error numbers of a path that cannot be used as the expected file or folder."""
@@ -118,8 +127,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, OSError) and error.errno in NO_PLACE and error.filename is not None:
         place = str(error.filename2 or error.filename)
         return f"{place[:200]}: {error.strerror}: rename or remove it", 2
-    if isinstance(error, OSError) and error.errno in DISK_FULL:
-        return f"{error.filename or 'disk'}: {error.strerror}: free some disk space and run again", 4
+    if isinstance(error, OSError) and error.errno in DISK:
+        return f"{error.filename or 'disk'}: {error.strerror}: {DISK[error.errno]}", 4
     return None
 
 

@@ -65,7 +65,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Raise InputError if `trainer=smoke` is overridden by another length of the run."""
-    if "trainer=smoke" not in words or any(word.startswith("training.max_steps=") for word in words):
+    if "trainer=smoke" not in words or any(word.lstrip("+").startswith("training.max_steps=") for word in words):
         return
     steps = OmegaConf.load(configuration_folder() / "trainer" / "smoke.yaml").training.max_steps
     if (other := config["training"]["max_steps"]) != steps:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _RUN = r"(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])"
 _FORMULA, _GUARDED = re.compile(rf"'*{_RUN}"), re.compile(rf"'+{_RUN}")
+_INNER = re.compile(rf"[;\t]'*{_RUN}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)? ?%?")
 
 
@@ -64,8 +65,13 @@ def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> byte
 
 
 def _quoting(texts: Iterable[str]) -> Literal[0, 2]:
-    """Return the quoting rule: quote all texts if one has a carriage return, which csv otherwise does not quote."""
-    return csv.QUOTE_NONNUMERIC if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL
+    """Return the quoting rule: quote all texts if one needs quotation marks that csv would leave out.
+
+    These are texts with a carriage return, and with a formula after a semicolon or tab, where a spreadsheet may take
+    them for the end of a cell.
+    """
+    needed = any("\r" in text or _INNER.search(text) for text in texts)
+    return csv.QUOTE_NONNUMERIC if needed else csv.QUOTE_MINIMAL
 
 
 def read_rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:

@@ -220,3 +220,11 @@ def test_the_measure_has_no_gradient(sampling: str) -> None:
     positions, drawn = attention.sample(50, 50, key.device, None)
     assert query.requires_grad
     assert not attention.measure_queries(query, key, None, positions, drawn).requires_grad
+
+
+def test_a_causal_query_without_a_key_reads_no_later_value() -> None:
+    """A single active query whose only visible key is padding: the mask of its row has one query too."""
+    attention = built(head_dim=4, factor=1, sampling="shared", causal=True)
+    query, key, value = (torch.randn(1, 2, 2, 4) for _ in range(3))
+    output = attention(query, key, value, torch.tensor([[False, True]]), torch.tensor([[True, False]]))
+    assert torch.equal(output[:, :, 0], torch.zeros(1, 2, 4))

@@ -2,6 +2,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,10 @@ def test_permission_bits_are_the_same_as_with_open(tmp_path: Path, umask: int) -
     finally:
         assert os.umask(before) == umask  # asking for the umask left it as it was
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "opens").stat().st_mode
+    (tmp_path / "ours").chmod(0o600)
+    with replacing(tmp_path / "ours") as file:
+        file.write(b"y")
+    assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("name", ["plain.csv", "a b [1]=ü.csv", "ü" * 120 + ".csv", ".hidden"])

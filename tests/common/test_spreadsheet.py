@@ -126,3 +126,12 @@ def test_a_folder_whose_words_steer_a_terminal_is_damaged(tmp_path: Path, where:
     assert damage(tmp_path) == "config.json holds control characters: the folder is damaged"
     (tmp_path / "config.json").write_text('{"data": {"name": "a\\nb\\tc ä"}}')
     assert damage(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["load;=1+1", "load\t=1+1", "load; @SUM(1)"])
+def test_a_formula_after_a_semicolon_or_tab_is_in_quotation_marks(name: str) -> None:
+    file = io.BytesIO()
+    write_frame(file, pd.DataFrame({name: [1.5]}), index=False)
+    assert file.getvalue().decode() == f'"{name}"\n1.5\n'
+    assert csv_bytes([{name: name}], [name]).decode() == f'"{name}"\n"{name}"\n'
+    assert csv_bytes([{"a": "b; c"}], ["a"]).decode() == "a\nb; c\n"
