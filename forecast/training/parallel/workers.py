@@ -142,4 +142,5 @@ class Workers:
             for child in self._children.values():
                 child.process.kill()
             print(f"error: {failure}", file=sys.stderr, flush=True)
+            shutil.rmtree(self._folder, ignore_errors=True)
             os._exit(failure.exit_code)

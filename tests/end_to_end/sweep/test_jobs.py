@@ -184,10 +184,10 @@ def test_automatic_precision_finds_no_job_of_another_precision(monkeypatch: pyte
         assert job_folder(tmp_path / "job", wanted) == tmp_path / found
 
 
-def test_a_missing_group_is_refused_before_the_folder_is_chosen(tmp_path: Path) -> None:
+def test_a_missing_group_is_refused_by_the_settings_of_a_job(tmp_path: Path) -> None:
     for absent in ({"model": None}, {"model": "informer"}, {"training": None}):
         with pytest.raises(InputError, match="must be a group of options"):
-            job_folder(tmp_path / "job", Settings.parse({**quick(tmp_path), **absent}))
+            Settings.parse({**quick(tmp_path), **absent})
 
 
 # --- other launchers
