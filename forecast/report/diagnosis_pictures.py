@@ -57,8 +57,8 @@ def draw_diagnosis(diagnosis: Diagnosis) -> Iterator[tuple[str, str, bytes]]:
         title = _title(diagnosis, size, tasks)
         shows = f"Skill against the {ACROSS[size]}, dots for seeds and bars for 95 % intervals: {title}"
         yield f"skill-{place}", shows, _curve(diagnosis, size, tasks)
-        if size == "look_back":
-            yield f"skill-time-{place}", f"Training time against look-back: {title}", _times(diagnosis, tasks)
+        if size == "look_back" and (cells := _timed(diagnosis, tasks)):
+            yield f"skill-time-{place}", f"Training time against look-back: {title}", _times(diagnosis, tasks, cells)
 
 
 def _map(diagnosis: Diagnosis) -> bytes:
@@ -144,21 +144,18 @@ def _title(diagnosis: Diagnosis, size: str, tasks: Sequence[Task]) -> str:
 
 
 def _timed(diagnosis: Diagnosis, tasks: Sequence[Task]) -> list[Cell]:
-    """Return the cells with an undisturbed time, under the most frequent conditions."""
+    """Return the cells with an undisturbed time under the most frequent conditions: others are not compared."""
     cells = [cell for task in tasks for cell in diagnosis.of(task) if not cell.is_disturbed]
     frequent = Counter(cell.setting.conditions for cell in cells).most_common(1)
     return [cell for cell in cells if cell.setting.conditions == frequent[0][0]]
 
 
-def _times(diagnosis: Diagnosis, tasks: Sequence[Task]) -> bytes:
-    """Draw the undisturbed times of the most frequent conditions: others are not compared."""
+def _times(diagnosis: Diagnosis, tasks: Sequence[Task], timed: Sequence[Cell]) -> bytes:
     panel = new_panel(f"{_title(diagnosis, 'look_back', tasks)}: training time against look-back")
     styles = styles_of(diagnosis.arms, diagnosis.reference, diagnosis.control)
-    timed = _timed(diagnosis, tasks)
     for arm in diagnosis.arms:
-        cells = [(task, cell) for task in tasks if (cell := diagnosis.at(task, arm)) in timed and cell is not None]
-        if cells:
-            across, up = [task.look_back for task, _ in cells], [cell.milliseconds for _, cell in cells]
+        if cells := [cell for cell in timed if cell.arm == arm]:
+            across, up = [cell.task.look_back for cell in cells], [cell.milliseconds for cell in cells]
             panel.plot(across, up, label=arm, markersize=MARKER, linewidth=1.4, **styles[arm])
     mark_look_backs(panel, sorted({task.look_back for task in tasks}))
     panel.set_yscale("log")

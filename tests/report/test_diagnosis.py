@@ -13,6 +13,7 @@ from forecast.report.content import make_content
 from forecast.report.diagnosis import diagnose
 from forecast.report.diagnosis_answer import sentences
 from forecast.report.diagnosis_doubts import doubts
+from forecast.report.diagnosis_pictures import _timed, draw_diagnosis
 from forecast.report.diagnosis_tables import diagnosis_table
 from forecast.report.html import page, rows, text
 from forecast.report.phrases import MINUS
@@ -420,3 +421,25 @@ def test_a_share_far_below_zero_is_within_the_picture(tmp_path: Path, monkeypatc
     results = [result_of("recall", "full", share, types=types) for share, types in ((0.9, 4), (-0.4, 8))]
     list(diagnosis_pictures.draw_diagnosis(diagnose(read_runs([write(tmp_path, results)]).runs)))
     assert lowest == [pytest.approx(-0.45)]
+
+
+@pytest.mark.parametrize(
+    ("load", "device", "drawn"),
+    [(None, None, {("full", 256), ("full", 512), ("linear", 256), ("linear", 512)}), (made.BUSY, None, None),
+     (None, "B GPU", {("full", 256), ("full", 512), ("linear", 256)})],
+)  # fmt: skip
+def test_only_undisturbed_times_of_one_device_are_drawn(
+    load: Load | None, device: str | None, drawn: set[tuple[str, int]] | None, tmp_path: Path
+) -> None:
+    results = [
+        result_of(
+            "recall", name, 0.5, look_back=at, load=load, device=device if (name, at) == ("linear", 512) else None
+        )
+        for name in ("full", "linear")
+        for at in (256, 512)
+    ]
+    diagnosis = diagnose(read_runs([write(tmp_path, results)]).runs)
+    assert diagnosis is not None
+    timed = _timed(diagnosis, diagnosis.tasks)
+    assert {(cell.setting.mechanism, cell.task.look_back) for cell in timed} == (drawn or set())
+    assert any(name.startswith("skill-time") for name, *_ in draw_diagnosis(diagnosis)) == (drawn is not None)
