@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -333,7 +333,7 @@ def as_in_training(label: str, seen: Sequence[str]) -> str:
     return alike[0] if len(alike) == 1 else label
 
 
-@cache
+@lru_cache(4096)
 def _as_read(label: str) -> str:
     """Return the text that is the same for all labels which a table may read as the same number or boolean."""
     if match := re.fullmatch(r"(-?)0*(\d+)(?:\.(\d*?)0*)?", label):

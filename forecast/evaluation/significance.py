@@ -65,11 +65,6 @@ class Evidence:
     overlap: int
     confidence: float
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks of windows with a target."""
-        return count_blocks(int((~self.start.isnan()).sum()), self.overlap)
-
     def beaten_by(self, score: float, windows: Tensor, fewest: int = FEWEST) -> bool:
         """Return whether `score`, with that of each window (n,), is significantly below the start's."""
         return score + self.allowance(windows, fewest) < self.score

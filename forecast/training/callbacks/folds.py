@@ -12,7 +12,7 @@ from torch import Tensor
 
 from forecast.evaluation.holdout import Block, Fold
 from forecast.evaluation.metrics import ROUNDING
-from forecast.evaluation.significance import FEWEST, Evidence
+from forecast.evaluation.significance import FEWEST, Evidence, count_blocks
 from forecast.training.callbacks.checkpoints import copy_weights
 from forecast.training.task import ForecastTask
 
@@ -120,13 +120,13 @@ class FoldSelection(Callback):
         if self.start is None or self.start.confidence is None:
             return True
         assert task.sums is not None
-        every, confidence = self.start.windows, self.start.confidence
-        evidence = self._evidence(self.blocks[place].selecting(every), confidence)
-        enough = self._evidence(every, confidence).blocks >= FEWEST
-        fewest = max(2, min(FEWEST, evidence.blocks)) if enough else FEWEST
+        start = self.blocks[place].selecting(self.start.windows)
+        evidence = Evidence(float(start.nanmean()), start, self.start.overlap, self.start.confidence)
+        enough = self._count_blocks(self.start.windows) >= FEWEST
+        fewest = max(2, min(FEWEST, self._count_blocks(start))) if enough else FEWEST
         return evidence.beaten_by(score, task.sums.window_scores(numbers, share), fewest)
 
-    def _evidence(self, start: Tensor, confidence: float) -> Evidence:
-        """Return the evidence of the start's scores of some windows (n,)."""
+    def _count_blocks(self, windows: Tensor) -> int:
+        """Return the number of blocks of windows (n,) with a score."""
         assert self.start is not None
-        return Evidence(float(start.nanmean()), start, self.start.overlap, confidence)
+        return count_blocks(int((~windows.isnan()).sum()), self.start.overlap)
