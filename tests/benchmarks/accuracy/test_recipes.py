@@ -6,7 +6,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from benchmarks.accuracy.recipes import ENDS, FEW, HORIZONS, Cell, all_cells, sweep_words, sweeps
+from benchmarks.accuracy.recipes import AS_PUBLISHED, ENDS, FEW, FINE, HORIZONS, Cell, all_cells, sweep_words, sweeps
 from forecast.attention import available
 from forecast.common.conf_files import configuration_folder
 
@@ -28,6 +28,20 @@ def test_full_comes_first_everywhere_then_the_others_at_both_ends_and_averages_l
     assert all(cell.horizon in ENDS[cell.dataset] for cell in second)
     assert {(cell.attention, cell.seed) for cell in of(cells, 2)} == {("full", "2"), ("full", "3")}
     assert {cell.recipe for cell in of(cells, 5)} == {"ensemble"}
+
+
+@pytest.mark.parametrize("dataset", FINE)
+def test_a_data_set_with_many_rows_has_all_mechanisms_at_both_ends_with_the_same_seeds(dataset: str) -> None:
+    seeds = {"1", "2", "3"} if dataset in ("ettm1", AS_PUBLISHED) else {"1"}
+    for horizon in ENDS[dataset]:
+        found: dict[tuple[str, str], set[str]] = {}
+        for cell in all_cells():
+            if (cell.dataset, cell.horizon) == (dataset, horizon):
+                found.setdefault((cell.attention, cell.recipe), set()).add(cell.seed)
+        assert found.pop(("full", "main")) == {"1"}
+        own = {("full", "gpu")} if dataset != "weather" else set()  # all of Weather ran on a GPU
+        others = {(name, "main") for name in FEW if name != "full"}
+        assert found == dict.fromkeys(own | others | {("mean", "mean_everywhere")}, seeds)
 
 
 def test_no_two_rows_share_a_key() -> None:
