@@ -112,8 +112,7 @@ def _table(rows: Rows, dataset: str) -> str:
             averages = [where(cell, attention=attention, recipe=ENSEMBLE) for cell in cells]
             lines.append(_line("`full`, forecasts of three seeds averaged", averages))
             on_gpu = [where(cell, attention=attention, recipe=ON_GPU) for cell in cells]
-            machines = unique([row for cell in on_gpu for row in cell], "machine")
-            lines.append(_line(f"`full` on {' or '.join(machines)}", on_gpu))
+            lines.append(_line("`full` on a GPU, as the others", on_gpu))
     lines.append(_line("`mean` everywhere", [where(cell, attention="mean", recipe=EVERYWHERE) for cell in cells]))
     lines = [line for line in lines if any(line[1:])]
     if dataset in PUBLISHED:
