@@ -50,7 +50,7 @@ def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfi
         with initialize_config_dir(str(folder or configuration_folder()), version_base="1.3"):
             return compose("config", list(words))
     except COMPLAINTS as error:
-        raise InputError(one_line(error)) from None
+        raise InputError(one_line(error, words)) from None
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
@@ -82,8 +82,12 @@ def check_places(config: DictConfig, words: Sequence[str]) -> None:
             raise InputError(f"{typed[-1]}: the experiment has the mechanism of attention= in this place: leave it out")
 
 
-def one_line(error: BaseException) -> str:
-    """Return Hydra's message, or that of its cause, in one line; re-raise a signal behind the error."""
+def one_line(error: BaseException, words: Sequence[str] = ()) -> str:
+    """Return Hydra's message, or that of its cause, in one line; re-raise a signal behind the error.
+
+    Of a missing choice Hydra names the group alone; `words`, the overrides, tell the place, as in
+    `attention@decoder_attention`.
+    """
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} is missing: set {error.full_key}=…, as in data=csv data.path=my.csv"
     if (stopped := signal_behind(error)) is not None:
@@ -99,8 +103,9 @@ def one_line(error: BaseException) -> str:
         name = unknown[1].removeprefix(f"{group}/")
         if group == "hydra/launcher" and name in LAUNCHERS:
             return f"{group}={name}: it is not installed: pip install -e '.[{LAUNCHERS[name]}]'"
-        near = nearest_choice(group, name, choices)
-        return f"{group}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"
+        place = _place(group, name, words)
+        near = nearest_choice(place, name, choices)
+        return f"{place}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"
     message = re.sub(r" To append to your default list use .*", "", message)
     if type(error).__name__ == "OverrideParseException":
         message += (
@@ -108,3 +113,12 @@ def one_line(error: BaseException) -> str:
             "'data.targets=[\"Load (MW)\"]', 'data.path=\"my file [1].csv\"'"
         )
     return message
+
+
+def _place(group: str, choice: str, words: Sequence[str]) -> str:
+    """Return the group, with its place if the first override with this choice has one."""
+    for word in words:
+        key, _, values = word.lstrip("+~").partition("=")
+        if key.partition("@")[0] == group and re.search(rf"(?<![\w-]){re.escape(choice)}(?![\w-])", values):
+            return key
+    return group

@@ -62,7 +62,10 @@ def temporary_folder() -> Iterator[str]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a temporary file that replaces `path` once it is written; after an error `path` is unchanged."""
+    """Open a temporary file that replaces `path` once it is written; after an error `path` is unchanged.
+
+    A symbolic link is replaced too, not followed: a link in a folder of someone else's must lead to no write elsewhere.
+    """
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:60]}.", suffix=".tmp")
     except FileNotFoundError:

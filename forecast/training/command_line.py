@@ -58,7 +58,7 @@ def _help(arguments: Namespace) -> str:
     try:
         return help_text(compose_first(arguments, arguments.overrides))
     except COMPLAINTS as error:
-        raise InputError(one_line(error)) from None
+        raise InputError(one_line(error, arguments.overrides)) from None
 
 
 def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
@@ -66,7 +66,7 @@ def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
     try:
         hydra.main(version_base="1.3", config_path=str(configuration_folder()), config_name="config")(job)()
     except COMPLAINTS as error:
-        raise InputError(one_line(error)) from None
+        raise InputError(one_line(error, sys.argv[1:])) from None
 
 
 def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:

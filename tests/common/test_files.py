@@ -17,6 +17,17 @@ def write_half(path: Path, error: BaseException) -> None:
         raise error
 
 
+def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(b"theirs")
+    path = tmp_path / "result.json"
+    path.symlink_to("elsewhere")
+    with replacing(path) as file:
+        file.write(b"ours")
+    assert not path.is_symlink()
+    assert path.read_bytes() == b"ours"
+    assert (tmp_path / "elsewhere").read_bytes() == b"theirs"
+
+
 def test_a_file_is_replaced_only_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(b"old")

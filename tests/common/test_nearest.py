@@ -25,7 +25,10 @@ from tests.support.small import compose
         ("foo.bar=1", "foo.bar: no such option: python train.py --help lists .*"),
         ("attention=probspars", ".*: no such choice: choose .*; did you mean attention=probsparse?"),
         ("data=etth", "data=etth: no such choice: choose csv, .* or weather; did you mean data=etth1 or data=etth2?"),
-        ("attention@decoder_attention=ful", "attention=ful: no such choice: choose .*; did you mean attention=full?"),
+        (
+            "attention@decoder_attention=ful",
+            "attention@decoder_attention=ful: no such choice: .*; did you mean attention@decoder_attention=full?",
+        ),
         ("model=zzz", "model=zzz: no such choice: choose informer or patch_informer"),
         ("hydra/launcher=zzz", "hydra/launcher=zzz: no such choice: choose basic.*"),
     ],

@@ -199,7 +199,7 @@ def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None
         if seeds:
             config = compose_first(arguments, arguments.overrides)
     except COMPLAINTS as error:
-        line = one_line(error)  # raises if a signal was the cause
+        line = one_line(error, arguments.overrides)  # raises if a signal was the cause
         if arguments.multirun:
             raise InputError(line) from None
         return None  # Hydra repeats the error when it composes the single run

@@ -126,7 +126,7 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         folder = Path(str(config.hydra.sweep.dir))
         jobs = count_jobs(config, words)
     except COMPLAINTS as error:
-        raise InputError(one_line(error)) from None
+        raise InputError(one_line(error, arguments.overrides)) from None
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
     last = {override.get_key_element(): override for override in parse(words)}.values()  # the last one wins in Hydra
