@@ -14,7 +14,7 @@ AS_PUBLISHED = "weather_as_published"
 
 HOURLY: dict[str, tuple[int, ...]] = {"etth1": FOUR, "etth2": FOUR, "pjme": (96, 336)}
 FINE: dict[str, tuple[int, ...]] = dict.fromkeys(("ettm1", "ettm2", "weather", AS_PUBLISHED), FOUR)
-"""Steps of 10 or 15 minutes: many rows, so few mechanisms and one seed."""
+"""Steps of 10 or 15 minutes: many rows, so few mechanisms, and one seed but for `GPU_SEEDS`."""
 
 HORIZONS = HOURLY | FINE
 """Horizons by data set; each data set has a recipe, `conf/experiment/<name>.yaml`."""
