@@ -61,7 +61,7 @@ class Recipe:
     attentions
         Mechanisms; those of `mechanisms` if empty.
     seeds
-        By mechanism; seed 1 alone for the others. Data sets with many rows have `GPU_SEEDS`, but for `full` of `MAIN`.
+        By mechanism; seed 1 alone for the others. Data sets with many rows have `GPU_SEEDS` on a GPU.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Recipe:
     def _seeds(self, dataset: str, horizon: int, attention: str) -> tuple[str, ...]:
         if dataset in HOURLY:
             return self.seeds.get(attention, ("1",))
-        on_processor = self.name == MAIN and attention == "full"
+        on_processor = self.name == MAIN and attention == "full" and dataset in GPU_ENDS
         return ("1",) if on_processor else GPU_SEEDS.get((dataset, horizon), ("1",))
 
 

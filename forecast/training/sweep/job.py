@@ -175,7 +175,7 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set
         raise SystemExit(end.exit_code) from None  # passes through Hydra, so that no further job starts
     except BrokenPipeError:
         raise SystemExit(unread()) from None
-    except Exception as error:  # the one boundary that catches everything: the other jobs continue
+    except Exception as error:  # whatever a job raises, the other jobs continue
         failure = error.failure if isinstance(error, JobFailed) else Failure.of(error)
         reporter.failed(folder.name, record(failure, folder, words, sweep.token))
         return math.nan
