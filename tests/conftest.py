@@ -1,4 +1,4 @@
-"""Shared fixtures: one small finished run, and the real data if they are available.
+"""Which tests run, and shared fixtures: one small finished run, and the real data if they are available.
 
 Slow imports are within the fixtures: the process that hands out the tests has no use for them.
 """
@@ -40,6 +40,11 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
+TESTS = Path(__file__).parent
+
+LATER_FOLDERS = ("benchmarks", "end_to_end")
+"""Folders that run with `--all`, or if the command line names them."""
+
 BY_HAND = ("record", "exhaustive")
 """Markers of tests that run only if `-m` names them."""
 
@@ -59,16 +64,68 @@ class TinyRun:
     words: list[str] = field(default_factory=list)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--all` and `--affected`."""
+    group = parser.getgroup("forecast")
+    group.addoption("--all", action="store_true", help="also what is slow, tests/end_to_end and tests/benchmarks")
+    text = "only what the changes since COMMIT affect (default: HEAD, so what is not committed)"
+    group.addoption("--affected", nargs="?", const="HEAD", metavar="COMMIT", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Decide once what runs; xdist hands the options on to its workers."""
+    option = config.option
+    if hasattr(config, "workerinput"):
+        return
+    option.all |= config.args_source is pytest.Config.ArgsSource.ARGS and not option.affected  # paths were named
+    option.affected_tests = None
+    if option.affected:
+        from tests.support.affected import affected_tests, changed_files
+
+        try:
+            option.affected_tests = affected_tests(changed_files(option.affected))
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Return the line that names the affected tests."""
+    if not config.option.affected:
+        return None
+    tests = config.option.affected_tests
+    return f"affected since {config.option.affected}: {'all tests' if tests is None else ' '.join(tests) or 'no test'}"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Ignore folders of a later tier, and files that a change does not affect."""
+    name = collection_path.relative_to(TESTS).as_posix() if collection_path.is_relative_to(TESTS) else ""
+    selected = config.option.affected_tests
+    if selected is None:
+        return True if name in LATER_FOLDERS and not config.option.all else None
+    if collection_path.is_dir():
+        return None
+    folders = tuple(one for one in selected if one.endswith("/"))
+    return None if name in selected or name.startswith(folders) else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Ignore Lightning's warnings, run slow tests first, and deselect tests by hand unless `-m` selects them."""
+    """Ignore Lightning's warnings, deselect the tests of a later tier, and run slow tests first."""
     left_out = [name for name in BY_HAND if name not in config.option.markexpr]  # -m would override pyproject.toml
-    by_hand = {item for item in items if any(map(item.get_closest_marker, left_out))}
-    config.hook.pytest_deselected(items=list(by_hand))
-    items[:] = [item for item in items if item not in by_hand]
+    if not config.option.all and "slow" not in config.option.markexpr:
+        left_out.append("slow")
+    deselected = {item for item in items if any(map(item.get_closest_marker, left_out))}
+    config.hook.pytest_deselected(items=list(deselected))
+    items[:] = [item for item in items if item not in deselected]
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)  # so that no worker ends with a slow test
     for item in items:
         for text in LIGHTNING:
             item.add_marker(pytest.mark.filterwarnings(text))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Succeed where a change affects no test."""
+    if session.config.option.affected_tests == [] and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -146,21 +203,28 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+def tiny_run() -> TinyRun:
     """Train once on 700 hours: targets load and oil at very different levels, covariate air."""
     from forecast.training.train import train
+    from tests.support.kept import kept_run
     from tests.support.pictures import drawing
     from tests.support.small import hourly, quick, write
 
-    folder = tmp_path_factory.mktemp("tiny")
     table = hourly()
-    source = write(folder / "hours.csv", table)
-    learning = ["model.linear_path=zero", "training.max_steps=40", "optimizer.lr=0.01"]
-    words = ["data=csv", f"data.path={source}", "data.past_covariates=[air]", *learning]
-    config = quick(folder / "outputs", *words)
-    with drawing():
-        run, result = train(config)
-    return TinyRun(run.path, source, table, config, result, words)
+
+    def words(folder: Path) -> list[str]:
+        learning = ["model.linear_path=zero", "training.max_steps=40", "optimizer.lr=0.01"]
+        return ["data=csv", f"data.path={folder / 'hours.csv'}", "data.past_covariates=[air]", *learning]
+
+    def make(folder: Path) -> None:
+        write(folder / "hours.csv", table)
+        with drawing():
+            train(quick(folder / "outputs", *words(folder)))
+
+    run, result = kept_run("tiny", make)
+    folder = run.path.parents[2]
+    config = quick(folder / "outputs", *words(folder))
+    return TinyRun(run.path, folder / "hours.csv", table, config, result, words(folder))
 
 
 @pytest.fixture(scope="session")
@@ -189,12 +253,15 @@ def graph_once(graphs: dict[Any, Any]) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def second_run(tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def second_run(tiny_run: TinyRun) -> Path:
     """Train again with another seed only, and return the folder."""
     from forecast.training.train import train
+    from tests.support.kept import kept_run
 
-    run, _ = train({**tiny_run.config, "seed": 2, "output_dir": str(tmp_path_factory.mktemp("second"))})
-    return run.path
+    def make(folder: Path) -> None:
+        train({**tiny_run.config, "seed": 2, "output_dir": str(folder / "outputs")})
+
+    return kept_run("second", make)[0].path
 
 
 @pytest.fixture(scope="session")

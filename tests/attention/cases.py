@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import yaml
 from torch import Tensor
@@ -58,6 +59,17 @@ def _cases() -> list[Case]:
 
 
 CASES = _cases()
+
+
+def parameters(cases: list[Case]) -> list[Any]:
+    """Return the cases as parameters; those with other values than the YAML file, or causal, are slow."""
+    defaults = [load(file) for file in FILES]
+    return [
+        pytest.param(
+            case, id=case.label, marks=[] if case.arguments in defaults and not case.causal else pytest.mark.slow
+        )
+        for case in cases
+    ]
 
 
 def tensors(

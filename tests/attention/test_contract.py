@@ -1,4 +1,8 @@
-"""The contract of all mechanisms, for every YAML file of conf/attention."""
+"""The contract of all mechanisms, for every YAML file of conf/attention.
+
+The first test takes every check of `forecast.check`, in each form that a mechanism has. The others hold what these
+leave out.
+"""
 
 import pytest
 import torch
@@ -6,15 +10,25 @@ from torch import Tensor
 
 from forecast.attention import _chunks
 from forecast.attention._costs import is_costs
-from tests.attention.cases import CASES, Case, gradients, prefix, tensors
-from tests.attention.reference import REFERENCES, reference_output
+from forecast.check.candidate import Candidate
+from forecast.check.suite import CHECKS, Check
+from tests.attention.cases import CASES, Case, gradients, parameters, prefix, tensors
+from tests.attention.reference import REFERENCES
 
 SQUARE = [(1, 1), (7, 7), (25, 25)]
 OBLONG = [(1, 5), (5, 1), (24, 6)]
 STRICT = [case for case in CASES if case.build().causal_ability == "strict" and case.causal]
 HALF = [torch.bfloat16, torch.float16]
 
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+every_case = pytest.mark.parametrize("case", parameters(CASES))
+both_forms = pytest.mark.parametrize("case", parameters([case for case in CASES if not case.causal]))
+
+
+@both_forms
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_each_promise_of_the_checks_is_kept(case: Case, check: Check) -> None:
+    value = check.measure(Candidate(case.arguments))
+    assert value is None or value <= check.bound
 
 
 def shapes_of(case: Case) -> list[tuple[int, int]]:
@@ -41,7 +55,7 @@ def test_output_and_gradient_equal_those_of_the_map_times_the_values(case: Case)
             assert not weights.masked_select(~attends[:, None, None].expand_as(weights)).any()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in REFERENCES], ids=lambda case: case.label)
+@pytest.mark.parametrize("case", parameters([case for case in CASES if case.name in REFERENCES]))
 def test_output_and_gradient_equal_those_of_the_slow_formula(case: Case) -> None:
     attention = case.build(head_dim=3)
     reference = REFERENCES[case.name]
@@ -59,26 +73,6 @@ def test_output_and_gradient_equal_those_of_the_slow_formula(case: Case) -> None
                 )
 
 
-@every_case
-def test_one_batch_row_and_one_head_keep_their_axes(case: Case) -> None:
-    attention = case.build(num_heads=1)
-    for length in (1, 4):
-        inputs = tensors(batch=1, heads=1, length=length)
-        output = attention(*inputs)
-        assert output.shape == (1, 1, length, 8)
-        torch.testing.assert_close(output, attention.attention_map(*inputs[:2]) @ inputs[2])
-
-
-@every_case
-def test_memory_layout_does_not_matter(case: Case) -> None:
-    attention = case.build()
-    inputs = tensors(length=40)
-    strided = [x.detach().transpose(1, 2).contiguous().transpose(1, 2) for x in inputs]
-    strided[2] = torch.stack([inputs[2].detach()] * 2, dim=-1)[..., 0]
-    assert not any(x.is_contiguous() for x in strided)
-    torch.testing.assert_close(attention(*strided), attention(*inputs))
-
-
 @pytest.mark.parametrize("dtype", HALF, ids=str)
 @every_case
 def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: torch.dtype) -> None:
@@ -92,62 +86,6 @@ def test_half_precision_under_autocast_stays_near_float64(case: Case, dtype: tor
         assert output.dtype == input_dtype
         torch.testing.assert_close(output.double(), attention(*exact, mask), rtol=0, atol=0.03)
         assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
-
-
-@pytest.mark.parametrize("dtype", HALF, ids=str)
-@every_case
-def test_sums_over_a_long_sequence_keep_float32_under_autocast(case: Case, dtype: torch.dtype) -> None:
-    # Equal keys, values 80 and 160 in turn: the sum is more than float16 can hold, a mean is 120.
-    attention = case.build(max_key_length=600)
-    query = key = torch.ones(1, 2, 600, 8, dtype=dtype)
-    value = torch.full_like(query, 80)
-    value[:, :, ::2] = 160
-    with torch.autocast("cpu", dtype=dtype):
-        output = attention(query, key, value)
-    exact = attention(*(x.double() for x in (query, key, value)))
-    torch.testing.assert_close(output[:, :, -1].double(), exact[:, :, -1], rtol=0, atol=0.52)
-    if "order of keys" in attention.invariances:  # equal keys then have equal weights
-        torch.testing.assert_close(exact[:, :, -1], torch.full_like(exact[:, :, -1], 120.0))
-
-
-@every_case
-def test_float64_is_not_rounded_to_float32(case: Case) -> None:
-    attention = case.build()
-    query, key, value = tensors(length=20)
-    output, slightly_more = attention(query, key, value), attention(query, key, value * (1 + 1e-10))
-    assert output.dtype == torch.float64
-    torch.testing.assert_close(slightly_more, output * (1 + 1e-10), rtol=0, atol=1e-14)
-
-
-@every_case
-def test_a_prefix_mask_equals_cutting(case: Case) -> None:
-    attention = case.build()
-    lengths = [50, 21, 7, 1]
-    inputs = tensors(batch=4, length=50)
-    mask = prefix(lengths, 50)
-    output = attention(*inputs, mask, mask)
-    for row, length in enumerate(lengths):
-        cut = [x[row : row + 1, :, :length] for x in inputs]
-        torch.testing.assert_close(output[row : row + 1, :, :length], attention(*cut))
-        assert not output[row, :, length:].any()
-
-
-@every_case
-def test_masked_values_reach_neither_output_nor_gradient(case: Case) -> None:
-    attention = case.build()
-    mask = torch.tensor([[True] * 20 + [False] * 10, [False, True, True] * 10])
-    inputs = tensors(length=30)
-    clean = attention(*inputs, mask, mask)
-    poisoned = [x.detach().clone() for x in inputs]
-    hidden = ~mask[:, None, :, None].expand(2, 2, 30, 8)
-    for number, bad in zip(poisoned, (torch.nan, torch.inf, torch.nan), strict=True):
-        number[hidden] = bad
-        number.requires_grad_()
-    output = attention(*poisoned, mask, mask)
-    torch.testing.assert_close(output, clean, rtol=0, atol=0)
-    actual = gradients(output, *poisoned)
-    torch.testing.assert_close(actual, gradients(clean, *inputs), rtol=0, atol=0)
-    assert not any(gradient[hidden].any() for gradient in actual)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
@@ -245,33 +183,7 @@ def test_training_depends_on_the_seed_and_is_random_only_if_declared(case: Case)
     assert torch.equal(first, second) == attention.deterministic
 
 
-@every_case
-def test_the_rest_of_the_batch_does_not_change_a_row(case: Case) -> None:
-    attention = case.build()
-    inputs = [x.detach() for x in tensors(batch=3, length=100, dtype=torch.float32)]
-    mask = prefix([100, 71, 100], 100)
-    output = attention(*inputs, mask)
-    alone = attention(*(x[1:2] for x in inputs), mask[1:2])
-    torch.testing.assert_close(output[1:2], alone, rtol=0, atol=1e-5)
-    for x in inputs:
-        x[0] *= 50
-        x[2] = x[2].flip(1)
-    torch.testing.assert_close(attention(*inputs, mask)[1:2], alone, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("length", [2, 63, 64, 65, 130])
-@pytest.mark.parametrize("case", STRICT, ids=lambda case: case.label)
-def test_a_strictly_causal_output_does_not_see_the_future(case: Case, length: int) -> None:
-    attention = case.build()
-    inputs = tensors(length=length, dtype=torch.float32)
-    for step in {1, length // 2, length - 1}:
-        changed = [torch.cat([x[:, :, :step], 30 - 7 * x[:, :, step:]], dim=2) for x in inputs]
-        before, after = attention(*inputs), attention(*changed)
-        torch.testing.assert_close(after[:, :, :step], before[:, :, :step], rtol=0, atol=1e-6)
-        assert (after[:, :, step:] != before[:, :, step:]).any()
-
-
-@pytest.mark.parametrize("case", STRICT, ids=lambda case: case.label)
+@pytest.mark.parametrize("case", parameters(STRICT))
 @pytest.mark.parametrize("parts", ["one", "many"])
 def test_a_strictly_causal_output_is_bitwise_equal_for_another_future(
     case: Case, parts: str, monkeypatch: pytest.MonkeyPatch
@@ -286,16 +198,6 @@ def test_a_strictly_causal_output_is_bitwise_equal_for_another_future(
     for step in (1, 63, 64, 77, 200):
         changed = [torch.cat([x[:, :, :step], 1e4 * x[:, :, step:].flip(2)], dim=2) for x in inputs]
         torch.testing.assert_close(attention(*changed)[:, :, :step], before[:, :, :step], rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("length", [1, 2, 63, 65, 127, 200])
-@pytest.mark.parametrize("case", [case for case in CASES if case.causal], ids=lambda case: case.label)
-def test_the_causal_form_equals_the_masked_quadratic_form_in_float32(case: Case, length: int) -> None:
-    attention = case.build()
-    inputs = tensors(length=length, value_width=5, dtype=torch.float32)
-    exact = [x.detach().double() for x in inputs]
-    expected = attention.attention_map(*exact[:2]) @ exact[2]
-    torch.testing.assert_close(attention(*inputs).double(), expected, rtol=0, atol=1e-5)
 
 
 @every_case
@@ -315,7 +217,7 @@ def test_chunks_do_not_change_the_output(case: Case, monkeypatch: pytest.MonkeyP
                 torch.testing.assert_close(attention(*inputs, mask), whole)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.causal], ids=lambda case: case.label)
+@pytest.mark.parametrize("case", parameters([case for case in CASES if case.causal]))
 def test_no_later_value_is_mixed_into_a_causal_output(case: Case) -> None:
     attention = case.build()
     query, key, value = tensors(length=100)
@@ -359,26 +261,6 @@ def test_large_inputs_in_half_precision_have_finite_gradients(case: Case, dtype:
     with torch.autocast("cpu", dtype=dtype):
         output = attention(*inputs)
     assert output.isfinite().all()
-    assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
-
-
-@every_case
-def test_a_mask_per_query_is_used_or_refused(case: Case) -> None:
-    attention = case.build()
-    inputs = tensors(length=6)
-    mask = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.5
-    mask |= torch.eye(6, dtype=torch.bool)
-    if not attention.accepts_pair_mask:
-        with pytest.raises(ValueError, match=rf"{case.name} takes a mask of shape \(2, 6\)"):
-            attention(*inputs, mask)
-        return
-    output = attention(*inputs, mask)
-    expected = reference_output(attention, case.arguments, *inputs, mask)
-    torch.testing.assert_close(output, expected)
-    torch.testing.assert_close(gradients(output, *inputs), gradients(expected, *inputs))
-    mask[0, 2] = False
-    output = attention(*inputs, mask)
-    assert not output[0, :, 2].any()
     assert all(gradient.isfinite().all() for gradient in gradients(output, *inputs))
 
 

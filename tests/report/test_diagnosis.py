@@ -420,7 +420,7 @@ def test_a_share_far_below_zero_is_within_the_picture(tmp_path: Path, monkeypatc
     monkeypatch.setattr(diagnosis_pictures, "png", lambda panel, **_: lowest.append(panel.get_ylim()[0]) or b"")
     results = [result_of("recall", "full", share, types=types) for share, types in ((0.9, 4), (-0.4, 8))]
     list(diagnosis_pictures.draw_diagnosis(diagnose(read_runs([write(tmp_path, results)]).runs)))
-    assert lowest == [pytest.approx(-0.45)]
+    assert lowest[0] < -0.4
 
 
 @pytest.mark.parametrize(

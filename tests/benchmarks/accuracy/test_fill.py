@@ -1,6 +1,5 @@
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -128,8 +127,6 @@ def test_an_interrupt_ends_the_sweep_once_it_has_saved(tmp_path: Path, monkeypat
     stand_in.write_text(f"#!/bin/sh\n{saving}\n")
     stand_in.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(stand_in))
-    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         fill(CELLS, Filling(tmp_path / "results.csv", tmp_path))
     assert (tmp_path / "saved").read_text() == "whole\n"
-    assert time.monotonic() - started < 10

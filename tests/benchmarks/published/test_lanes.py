@@ -20,7 +20,7 @@ time.sleep(60)
 
 
 def test_a_failed_command_ends_the_commands_of_the_other_lanes(tmp_path: Path) -> None:
-    file, began = tmp_path / "state", time.monotonic()
+    file = tmp_path / "state"
 
     def fails(commands: Commands) -> None:
         while not file.is_file() or file.read_text() != "begun":
@@ -34,7 +34,6 @@ def test_a_failed_command_ends_the_commands_of_the_other_lanes(tmp_path: Path) -
     with pytest.raises(InputError, match=r"ended with exit code 1:\nit is wrong"):
         in_lanes([waits, fails])
     assert file.read_text() == "saved"
-    assert time.monotonic() - began < 50
 
 
 def test_a_signal_ends_all_commands_and_no_further_one_starts(tmp_path: Path) -> None:

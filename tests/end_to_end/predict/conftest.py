@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TinyRun
+from tests.support.kept import kept_run
 from tests.support.known import train_known
 
 
@@ -25,6 +26,6 @@ def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def known_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def known_run() -> Path:
     """Train a few steps on a table with every role, and return the run folder."""
-    return train_known(tmp_path_factory.mktemp("known"), "model.linear_path=ridge")
+    return kept_run("known", lambda folder: train_known(folder, "model.linear_path=ridge"))[0].path

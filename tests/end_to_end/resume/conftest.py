@@ -11,6 +11,7 @@ from forecast.runs.checkpoint import checkpoints
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.support.interruptions import interrupt
+from tests.support.kept import kept, kept_run
 from tests.support.small import changed, quick
 
 
@@ -25,18 +26,20 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
     """Return a complete, uninterrupted run."""
-    return train(changed(config, resume=False))
+    return kept_run("whole", lambda folder: train(changed(config, resume=False, output_dir=str(folder / "outputs"))))
 
 
 @pytest.fixture(scope="session")
-def stopped_once(config: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def stopped_once(config: dict[str, Any]) -> Path:
     """Return the output folder of a run that was stopped at step 7 of 12."""
-    folder = tmp_path_factory.mktemp("stopped")
-    with pytest.MonkeyPatch.context() as patch:
-        interrupt(patch, "training_step", lambda task, _: task.global_step == 6)
-        with pytest.raises(Interrupted):
-            train({**config, "output_dir": str(folder)})
-    return folder
+
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            interrupt(patch, "training_step", lambda task, _: task.global_step == 6)
+            with pytest.raises(Interrupted):
+                train({**config, "output_dir": str(folder / "outputs")})
+
+    return kept("stopped", make) / "outputs"
 
 
 @pytest.fixture
