@@ -73,10 +73,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Decide once what runs; xdist hands the options on to its workers."""
+    """Decide what runs, in each worker too."""
     option = config.option
-    if hasattr(config, "workerinput"):
-        return
     option.all |= config.args_source is pytest.Config.ArgsSource.ARGS and not option.affected  # paths were named
     option.affected_tests = None
     if option.affected:

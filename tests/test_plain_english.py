@@ -142,6 +142,7 @@ def tracked_texts() -> Iterator[tuple[str, str]]:
             yield name, re.sub(r"\s+(?:#+ )?", " ", content.decode("utf-8", errors="replace"))
 
 
+@pytest.mark.slow
 def test_the_idioms_are_in_no_file() -> None:
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, IDIOMS))})\b", re.IGNORECASE)
     found = [f"{name}: {match[0]}" for name, text in tracked_texts() for match in pattern.finditer(text)]

@@ -60,6 +60,7 @@ def test_a_file_that_no_rule_knows_affects_everything(file: str) -> None:
     assert affected_tests(["forecast/report/tables.py", file]) is None
 
 
+@pytest.mark.slow
 def test_prose_and_configuration_have_their_tests() -> None:
     assert of("README.md") == set(PROSE)
     assert {"attention/", "check/"} <= of("conf/attention/full.yaml")

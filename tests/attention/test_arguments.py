@@ -23,6 +23,7 @@ def test_in_a_checkout_the_configuration_is_next_to_the_package() -> None:
     assert configuration_folder() == ROOT / "conf"
 
 
+@pytest.mark.slow
 def test_the_arguments_equal_those_of_a_training() -> None:
     names = attention.available()
     assert attention_arguments(names) == {name: compose(f"attention={name}")["attention"] for name in names}

@@ -74,6 +74,7 @@ def test_sums_over_the_sequence_stay_in_float32(causal: bool, monkeypatch: pytes
     torch.testing.assert_close(output, value, rtol=2**-7, atol=0)
 
 
+@pytest.mark.slow
 def test_a_compiled_form_is_one_graph_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.common.devices.has_amx", lambda: True)
     torch.compiler.reset()

@@ -98,11 +98,13 @@ def training_memory(name: str, causal: bool, heads: int, length: int, width: int
     return peak_bytes(both, torch.device("cpu")) / gradient.nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "causal"), MEASURED)
 def test_training_takes_the_memory_of_six_inputs_at_most(name: str, causal: bool) -> None:
     assert training_memory(name, causal, 8, 8192, 64) <= 6.02  # features of efficient: 6, and its context
 
 
+@pytest.mark.slow
 def test_a_wide_head_takes_no_more() -> None:
     assert training_memory("linear", True, 1, 16_384, 512) <= 6
 
@@ -113,12 +115,14 @@ def nodes(attention: torch.nn.Module, length: int) -> int:
         return len(torch.export.export(attention, inputs).graph.nodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["efficient", "probsparse", "linear", "taylor"])
 def test_the_exported_graph_does_not_grow_with_the_length(name: str) -> None:
     attention = build(name, **configured("attention", name), num_heads=2, head_dim=8, causal=True).eval()
     assert nodes(attention, 3_000) == nodes(attention, 50_000) < 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("efficient", marks=pytest.mark.exhaustive), "probsparse"])
 def test_a_few_compiled_graphs_serve_many_lengths(name: str) -> None:
     graphs: list[Any] = []

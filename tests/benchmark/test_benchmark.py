@@ -32,6 +32,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.benchmark.machine.COPIED", {"cpu": 2**12, "cuda": 2**12})
 
 
+@pytest.mark.slow
 def test_a_run_writes_every_case_the_tables_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "folder"
     assert main(["attention", *TINY, "--causal", "--threads", "1", "--output", str(folder)]) == 0
@@ -71,6 +72,7 @@ def test_a_run_writes_every_case_the_tables_and_a_picture(tmp_path: Path, capsys
     assert printed.splitlines()[-1] == f"{folder}: cases.csv, summary.csv, tables.md, lengths.png"
 
 
+@pytest.mark.slow
 def test_the_default_benchmark_is_attention_in_a_new_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_plan_has_the_layer_in_three_layouts_and_four_sweeps() -> None:
     assert plan_of(parser.parse_args([*words, "--tables", "lengths"])).num_cases == 3 * 4 * 3
 
 
+@pytest.mark.slow
 def test_cases_without_time_are_skipped_and_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ QUICK = ["--repetitions", "3", "--seconds", "0", "--device", "cpu", "--threads",
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
+@pytest.mark.slow
 def test_each_form_is_timed_for_one_window_and_a_batch_with_the_same_forecasts(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_forecast_of_a_table_is_compared_with_that_of_its_own_window() -> No
     assert row["difference"] == 0
 
 
+@pytest.mark.slow
 def test_a_batch_larger_than_the_data_is_refused(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

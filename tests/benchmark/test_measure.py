@@ -29,6 +29,7 @@ ONE_SWEEP = replace(PLAN, layers=[], sweeps=PLAN.sweeps[:1])
 QUICK = Earlier(length=8, seconds=1e-6, peak_bytes=1)
 
 
+@pytest.mark.slow
 def test_every_case_of_the_plan_has_the_requested_repetitions() -> None:
     groups: list[list[Measured]] = []
     progress: list[str] = []

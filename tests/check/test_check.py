@@ -21,6 +21,7 @@ from tests.check.test_suite import replace_mean
 from tests.support.small import ROOT
 
 
+@pytest.mark.slow
 def test_every_mechanism_passes_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     printed = capsys.readouterr().out
@@ -35,6 +36,7 @@ def test_every_mechanism_passes_all_checks(capsys: pytest.CaptureFixture[str]) -
     assert printed.count("✗") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_checks")
 def test_output_is_repeatable_and_random_states_do_not_change(capsys: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(5)

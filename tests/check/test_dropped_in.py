@@ -35,6 +35,7 @@ def _dropped_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_parsing, "configuration_folder", lambda: tmp_path / "conf")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_dropped_in", "short_checks")
 @pytest.mark.parametrize("name", NOT_PROMISED)
 def test_a_mechanism_of_two_files_passes_and_what_it_does_not_promise_is_said(

@@ -36,6 +36,7 @@ def composed(words: list[str]) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_composition_equals_hydras_own() -> None:
     with nothing_kept():
         wanted = [composed(words) for words in WORDS]

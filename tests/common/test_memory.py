@@ -13,6 +13,7 @@ from tests.support.examples import ROOT
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak of a process cannot be reset")
 def test_a_peak_does_not_include_earlier_work_of_the_process() -> None:
     reset_peak_memory(CPU)
@@ -38,6 +39,7 @@ def faults_per_pass() -> int:
     return sorted(faults)[4]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
 def test_freed_memory_is_kept_for_the_next_allocation() -> None:
     code = "from tests.common.test_memory import CPU, faults_per_pass as faults, keep_freed_memory as keep\n"

@@ -108,6 +108,7 @@ def test_a_process_ends_when_its_input_closes() -> None:
         assert child.wait(20) == Ended(0, None, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks for a process in /proc")
 def test_no_process_outlives_the_one_that_started_it_and_its_folder_goes_too(tmp_path: Path) -> None:
     program = f"from {HERE} import start_another as start; start({str(tmp_path / 'note')!r})"

@@ -50,6 +50,7 @@ def test_other_texts_and_numbers_stay_as_they_are(text: str) -> None:
     assert guard(text) == unguard(text) == text
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_any_text_comes_back_and_no_cell_begins_as_a_formula(text: str) -> None:
     cell = guard(text)

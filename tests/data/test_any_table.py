@@ -131,6 +131,7 @@ def frames(draw: st.DrawFn) -> pd.DataFrame:
     return table.assign(date=pd.date_range("2016-07-01", periods=rows, freq="D"))
 
 
+@pytest.mark.slow
 @given(frames(), POLICIES, st.data())
 def test_any_parquet_file_and_any_frame_is_finite_or_refused(
     table: pd.DataFrame, policies: Policies, data: st.DataObject

@@ -117,6 +117,7 @@ def test_another_file_at_the_address_is_not_accepted(recipes: list[Recipe], tmp_
     assert handles() == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the bound is Linux's")
 def test_a_table_larger_than_the_memory_left_is_gathered_from(tmp_path: Path) -> None:
     ended = subprocess.run(

@@ -139,6 +139,7 @@ def test_a_first_row_of_data_is_no_header(row: str, tmp_path: Path) -> None:
         read_table(path)
 
 
+@pytest.mark.slow
 def test_a_header_of_more_than_a_megabyte_is_read_to_its_end(tmp_path: Path) -> None:
     names = [f"{place:071d}" for place in range(15_000)]
     path = tmp_path / "wide.csv"

@@ -174,6 +174,7 @@ def test_only_named_targets_and_a_named_policy_make_one_series_of_several(tmp_pa
     assert len(series.frame) == ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "column", "series", "value"),
     [("m4_hourly.parquet", "series_id", "414", "value"), ("rossmann.parquet", "Store", "1,115", "Sales")],

@@ -61,6 +61,7 @@ def test_values_of_a_real_column_are_not_spikes() -> None:
     check_spikes(values, TIMES, ("rare", "noise", "steps", "heavy"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["ETTh1.csv", "weather.csv.gz", "traffic_volume.csv", "rossmann.parquet", "EPF_DE.csv"]
 )

@@ -49,6 +49,7 @@ def test_misses_widen_and_hits_narrow(scale: float, wider: bool) -> None:
     assert (widths[1] > widths[0]) is wider
 
 
+@pytest.mark.slow
 def test_truth_younger_than_one_horizon_changes_nothing() -> None:
     future, poisoned = noise(), noise()
     at = PAST - 10

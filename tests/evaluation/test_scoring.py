@@ -106,6 +106,7 @@ def test_last_value_has_the_published_score(name: str, published: float) -> None
     assert evaluate(last_value, windows, 512).sums.scaled()["mse"] == pytest.approx(published, rel=0.01)
 
 
+@pytest.mark.slow
 def test_seasonal_naive_and_ridge_have_known_scores_on_etth1() -> None:
     data = ett("ETTh1", 512)
     test = data.parts["test"]

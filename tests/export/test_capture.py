@@ -42,6 +42,7 @@ def mechanisms(names: Iterable[str]) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", formats())
 @pytest.mark.parametrize("preset", ["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", mechanisms(ARGUMENTS))
@@ -65,6 +66,7 @@ def test_other_arguments_are_exported_as_well(mechanism: dict[str, Any], changes
     check_all(captured, ".pt2", model, architecture, [windows(architecture, count) for count in (1, 4)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)])
 def test_a_masked_model_accepts_past_observed_or_reads_everything(preset: str) -> None:
     model, architecture = make_model(preset, FULL)
@@ -73,6 +75,7 @@ def test_a_masked_model_accepts_past_observed_or_reads_everything(preset: str) -
     check_all(captured, ".pt2", model, architecture, contexts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", formats())
 @pytest.mark.parametrize("name", mechanisms(set(ARGUMENTS) - {"efficient", "taylor"}))  # they mask as linear does
 def test_mechanisms_are_exported_with_hidden_steps(name: str, suffix: str) -> None:
@@ -108,6 +111,7 @@ def by_value(self: FullAttention, query: Tensor, key: Tensor, value: Tensor, *ma
     return ATTEND(self, query, key, value if float(value.sum()) > 0 else -value, None, None)
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_loops_over_the_batch_is_exported_for_one_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FullAttention, "attend", row_by_row)
     model, architecture = make_model("informer", FULL, encoder_layers=1)
@@ -116,6 +120,7 @@ def test_a_mechanism_that_loops_over_the_batch_is_exported_for_one_window(monkey
     check_all(captured, ".pt2", model, architecture, [windows(architecture, 1)])
 
 
+@pytest.mark.slow
 def test_a_mechanism_whose_arithmetic_depends_on_values_is_refused_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FullAttention, "attend", by_value)
     model, architecture = make_model("patch_informer", FULL)

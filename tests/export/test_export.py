@@ -60,6 +60,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 # --- the file
 
 
+@pytest.mark.slow
 def test_an_exported_file_forecasts_like_its_run(model: Path, tiny_run: TinyRun, tmp_path: Path) -> None:
     shutil.copy(model, tmp_path)
     words = ["--input", str(tiny_run.source), "--output"]
@@ -72,11 +73,13 @@ def test_an_exported_file_forecasts_like_its_run(model: Path, tiny_run: TinyRun,
     assert (tmp_path / "file.png").is_file()
 
 
+@pytest.mark.slow
 def test_a_file_is_loaded_in_python_like_a_run(model: Path, tiny_run: TinyRun) -> None:
     there, here = (forecast.load(path).predict(tiny_run.table) for path in (model, tiny_run.path))
     pd.testing.assert_frame_equal(there, here, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_file_is_accepted_with_its_run_and_refused_with_another(
     model: Path, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +93,7 @@ def test_a_file_is_accepted_with_its_run_and_refused_with_another(
     assert snapshot(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_difference_and_the_windows(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +116,7 @@ def test_no_row_of_the_data_is_in_the_file(model: Path, tiny_run: TinyRun) -> No
         assert not any(value.tobytes() in content for value in tiny_run.table["load"].to_numpy().astype(kind))
 
 
+@pytest.mark.slow
 def test_a_run_that_masks_gaps_is_exported_with_past_observed(tmp_path: Path, tiny_run: TinyRun) -> None:
     table = tiny_run.table.drop(index=[*range(100, 110), *range(660, 664)])
     table.loc[690, "oil"] = np.nan
@@ -187,6 +192,7 @@ def test_a_simulated_run_is_compared_on_the_simulation(tmp_path: Path) -> None:
 # --- errors
 
 
+@pytest.mark.slow
 def test_a_file_with_other_forecasts_is_not_written(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,6 +287,7 @@ def test_a_model_with_another_suffix_is_refused(tiny_run: TinyRun, capsys: pytes
 # --- what the documentation shows
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_documentation_export_and_forecast(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def test_the_two_forecasts_have_independent_gradients(made: Preparation) -> None
     torch.testing.assert_close(list(together), apart)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0, 0.1])
 def test_the_path_keeps_the_closed_form_only_at_learning_rate_0(rate: float, tmp_path: Path) -> None:
     config = quick(tmp_path / "outputs", *WEIGHTED, f"training.linear_path_rate={rate}", "optimizer.lr=0.01")
@@ -61,6 +62,7 @@ def test_the_path_keeps_the_closed_form_only_at_learning_rate_0(rate: float, tmp
     assert torch.equal(path, start.weight) == (rate == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("helps", [False, True])
 def test_the_chosen_mean_is_never_worse_than_the_closed_form_on_validation(helps: bool, tmp_path: Path) -> None:
     table, look_back = hourly(), 12  # half a day tells the closed form little, the calendar's hour the other one much

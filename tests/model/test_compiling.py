@@ -68,6 +68,7 @@ def rotated(preset: str, step: int) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("masked", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
@@ -153,6 +154,7 @@ def assert_same(results: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str,
     assert results[1]["model"] == eager[1]["model"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_a_compiled_run_matches_an_eager_run(
     config: dict[str, Any], eager: tuple[Any, dict[str, Any]], tmp_path: Path
@@ -211,6 +213,7 @@ def test_a_new_shape_counts_as_recompile_and_warming_up_changes_no_weight() -> N
     assert compiled.recompiles == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_many_runs_compile_in_one_process() -> None:
     for width in range(2, 14):  # more than torch compiles one function for

@@ -74,6 +74,7 @@ def test_a_look_back_of_few_horizons_is_multiplied(
     assert lengths(made) == [12, 36, 84]
 
 
+@pytest.mark.slow
 def test_a_look_back_that_the_model_or_the_table_refuses_is_replaced(tmp_path: Path, unmeasured: None) -> None:
     start = ("context_length=260", "model.start_length=100")
     assert lengths(made_of(tmp_path, *start, model="informer")) == [130, 260, 520]
@@ -87,6 +88,7 @@ def _refused(made: Preparation) -> object:
     return replace(made.architecture, options={**made.architecture.options, "patch_length": 49, "stride": 48})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "model", "length"),
     [
@@ -115,6 +117,7 @@ def _measured(made: Preparation) -> Footprint:
     return Footprint(made.data.parts["train"].context_length, 0.0, 1.0, levels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ["mean", pytest.param("full", marks=pytest.mark.exhaustive)])
 def test_a_much_longer_look_back_is_predicted_although_the_decoder_dominates_short_ones(
     tmp_path: Path, attention: str
@@ -147,6 +150,7 @@ def test_an_evaluation_batch_has_at_most_all_windows(tmp_path: Path) -> None:
     assert memory.evaluation_batch(made_of(tmp_path, "training.evaluation_batch_size=7")) == 7
 
 
+@pytest.mark.slow
 def test_a_memory_mapped_table_is_measured_too(tmp_path: Path) -> None:
     assert lengths(made_of(tmp_path, "training.data_placement=mapped")) == [48, 96, 192]
 

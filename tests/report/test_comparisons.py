@@ -160,6 +160,7 @@ def test_each_look_back_has_its_own_variance_between_seeds() -> None:
     assert "pooled over all settings. It widens" in _method(both)[0]
 
 
+@pytest.mark.slow
 def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
     """Judged by overlapping ranges instead, a third of the pairs with two seeds would differ."""
     draws = np.random.default_rng(0)
@@ -199,6 +200,7 @@ def test_the_lowest_error_is_compared_at_a_corrected_level(tmp_path: Path) -> No
             assert pair.interval.high - pair.interval.low > 1.1 * (usual.interval.high - usual.interval.low)
 
 
+@pytest.mark.slow
 def test_the_best_of_many_equal_settings_is_rarely_significantly_better() -> None:
     """Without the corrected level it would be in half of such studies, since the same windows select and compare it."""
     count = 12

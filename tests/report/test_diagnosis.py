@@ -228,6 +228,7 @@ def test_a_task_that_nobody_solves_recommends_nothing(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_report_has_the_chapter_its_pictures_and_a_row_per_cell(tmp_path: Path) -> None:
     results = [
         result_of("recall", name, share / types, types=types, look_back=look_back, seed=seed)

@@ -53,6 +53,7 @@ def pictures(document: str) -> list[Image.Image]:
     return [Image.open(io.BytesIO(base64.b64decode(image))).convert("RGB") for image in images]
 
 
+@pytest.mark.slow
 def test_the_page_opens_without_a_network_and_requests_nothing(made: Made, tmp_path: Path) -> None:
     opened = open_page(made.folder / "report.html", tmp_path)
     assert (opened.requests, opened.blocked) == ([], [])
@@ -76,6 +77,7 @@ def test_names_between_backticks_are_code_in_the_page(made: Made) -> None:
     assert "&lt;code&gt;" not in document
 
 
+@pytest.mark.slow
 def test_pictures_are_shown_tables_sort_columns_unfold_and_the_page_fits_a_telephone(
     made: Made, tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ COLOURS = """<script>addEventListener("load", () => {
 });</script>"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "page_colour"), [("1", "rgb(255, 255, 255)"), ("0", "rgb(22, 24, 28)")])
 def test_pictures_have_a_white_card_in_light_and_dark(
     made: Made, tmp_path: Path, option: str, page_colour: str
@@ -157,6 +160,7 @@ WIDTHS = """<script>addEventListener("load", () => {
 });</script>"""
 
 
+@pytest.mark.slow
 def test_no_column_is_cut_off_at_1300_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all possible columns unfolded and long numbers."""
     for seed in (1, 2):
@@ -176,6 +180,7 @@ def test_no_column_is_cut_off_at_1300_pixels(tmp_path: Path, monkeypatch: pytest
     assert set(seen) == {0}
 
 
+@pytest.mark.slow
 def test_requests_of_the_page_count_and_those_of_the_browser_do_not(tmp_path: Path) -> None:
     addresses = ["https://example.invalid/a.png", "https://update.googleapis.com/b.png", "https://www.google.com/c.png"]
     page = tmp_path / "page.html"

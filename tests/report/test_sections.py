@@ -113,6 +113,7 @@ def test_seeds_that_name_the_same_data_in_other_words_are_one_setting(tmp_path: 
     assert [(setting.key, setting.seeds) for setting in section.settings] == [(("full", 96), [1, 2])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look_backs", [(96,), (96, 720)])
 def test_two_ways_of_reading_the_dates_are_two_settings(look_backs: tuple[int, ...], tmp_path: Path) -> None:
     formats = ({"data.date_format": "%d/%m/%Y"}, {"data.date_format": "%m/%d/%Y"})

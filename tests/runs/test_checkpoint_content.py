@@ -261,6 +261,7 @@ def test_a_valid_checkpoint_is_used_unchanged(folder: Path, made: Preparation) -
     assert all(torch.equal(value, before[name]) for name, value in made.task.state_dict().items())
 
 
+@pytest.mark.slow
 def test_a_training_resumed_from_the_previous_generation_ends_with_the_same_result(
     config: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def test_errors_maps_and_the_last_probe_are_drawn_at_the_last_step(tiny_run: Tin
     assert {tag for tag in tags if tag.startswith("attention/")} <= {f"attention/{place}" for place in PLACES}
 
 
+@pytest.mark.slow
 def test_without_a_test_split_the_pictures_name_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, object] = {}
     for name in ("draw_step_errors", "draw_step_coverage", "draw_reliability"):

@@ -47,6 +47,7 @@ def test_long_lists_of_columns_are_cut(tmp_path: Path) -> None:
     assert lines[1].endswith("more_8, more_9 and 10 more")
 
 
+@pytest.mark.slow
 def test_a_validation_split_too_short_to_accept_a_training_is_named_before_and_after_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,6 +65,7 @@ def test_a_validation_split_too_short_to_accept_a_training_is_named_before_and_a
         assert result["model"]["validation_blocks"] in (None, 13)
 
 
+@pytest.mark.slow
 def test_a_cpu_training_beside_an_unused_gpu_prints_no_advice_to_take_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def test_step_seeds_are_distinct_in_their_lowest_32_bits() -> None:
     assert len({step_seed(*place) % 2**32 for place in places}) == len(places)
 
 
+@pytest.mark.slow
 def test_arithmetic_time_is_forward_backward_clipping_and_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ class StopsAt(Callback):
             trainer.should_stop = True
 
 
+@pytest.mark.slow
 def test_curves_have_every_nth_step_and_the_last_one(tmp_path: Path) -> None:
     points = []
     for every in (1, 5):

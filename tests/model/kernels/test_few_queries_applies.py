@@ -213,6 +213,7 @@ def test_second_derivatives_equal_those_of_the_usual_form(change: str, general: 
         torch.testing.assert_close(actual, second_derivatives(heads, x), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_second_derivatives_match_finite_differences() -> None:
     torch.manual_seed(0)
     heads = MultiHeadAttention(3, 2, build("probsparse", num_heads=2, head_dim=2, **ARGUMENTS), head_dim=2)

@@ -55,6 +55,7 @@ def test_each_validation_has_a_picture_that_changes_with_the_model(pictured: Any
     assert not same(pictures[0], pictures[-1])
 
 
+@pytest.mark.slow
 def test_weights_and_scores_are_identical_without_pictures(pictured: Any, config: dict[str, Any]) -> None:
     run, result = pictured
     callbacks = {name: node for name, node in config["callbacks"].items() if name != "figures"}
@@ -67,6 +68,7 @@ def test_weights_and_scores_are_identical_without_pictures(pictured: Any, config
         assert curve(plain.path, name) == curve(run.path, name)
 
 
+@pytest.mark.slow
 def test_the_windows_are_the_same_for_another_mechanism(
     config: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +92,7 @@ def test_the_windows_are_the_same_for_another_mechanism(
         np.testing.assert_allclose(np.asarray(line), np.asarray(other_line), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_drawing_restores_modes_and_random_state(
     config: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -109,6 +112,7 @@ def test_drawing_restores_modes_and_random_state(
     assert not any(was_training)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_other_loggers_get_no_pictures(config: dict[str, Any], tmp_path: Path) -> None:
     logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""}

@@ -149,6 +149,7 @@ def test_a_block_is_forecast_by_the_weights_of_its_fold(prepared: Preparation) -
     network.load_state_dict(before)
 
 
+@pytest.mark.slow
 def test_targets_of_the_last_block_do_not_change_the_weights_of_its_fold(tmp_path: Path) -> None:
     found = []
     for poison in (0.0, 500.0):

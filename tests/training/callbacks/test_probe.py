@@ -40,6 +40,7 @@ def probed(folder: Path) -> tuple[Any, dict[str, Any]]:
     return train(quick(folder, *OWN, "callbacks.probe.windows=2", model="informer"))
 
 
+@pytest.mark.slow
 def test_each_validation_logs_every_measure_and_a_table(probed: Any) -> None:
     run, result = probed
     steps = list(curve(run.path, "val/mse"))
@@ -74,6 +75,7 @@ def test_the_time_of_the_probe_is_a_speed_figure(probed: Any) -> None:
     assert last_scalars(run.path)["speed/probe_share"] == pytest.approx(result["speed"]["probe_share"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_and_scores_are_identical_without_the_probe(probed: Any, folder: Path) -> None:
     run, result = probed
     plain, without = train(quick(folder, *OWN, "~callbacks.probe", model="informer"))
@@ -89,6 +91,7 @@ def test_weights_and_scores_are_identical_without_the_probe(probed: Any, folder:
         assert curve(plain.path, name) == curve(run.path, name)
 
 
+@pytest.mark.slow
 def test_the_probe_of_a_bf16_training_is_in_float32_on_one_validation_batch(folder: Path) -> None:
     logger = {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""}
     config = quick(

@@ -46,6 +46,7 @@ def test_the_table_has_the_slowest_operations_and_their_shares_add_up(profiled: 
     assert 50 < sum(float(row[3].rstrip("% ")) for row in rows) <= 100.5
 
 
+@pytest.mark.slow
 def test_a_short_run_is_recorded(config: dict[str, Any], tmp_path: Path) -> None:
     run, _ = train(changed(config, training__max_steps=3, output_dir=str(tmp_path)))
     assert 1 <= len(recorded_steps(run.path)) <= 3
@@ -61,6 +62,7 @@ def test_a_run_resumed_for_a_few_steps_is_recorded(config: dict[str, Any], tmp_p
     assert len(recorded_steps(run.path)) == RECORDED
 
 
+@pytest.mark.slow
 def test_weights_are_the_same_without_the_profiler(profiled: Any, config: dict[str, Any], tmp_path: Path) -> None:
     run, _ = profiled
     plain, _ = train(changed(config, training__profile=False, output_dir=str(tmp_path)))

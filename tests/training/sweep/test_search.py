@@ -242,6 +242,7 @@ def test_seeds_requested_with_fewer_overrides_belong_to_the_same_choice() -> Non
     assert list(zip(cells["choice"], cells["n"], strict=True)) == [("model.dropout=0.3", 1), ("model.dropout=0.1", 2)]
 
 
+@pytest.mark.slow
 def test_a_search_shows_no_test_score(tmp_path: Path) -> None:
     words = ["loss=mae,mse", "seed=1,2", "sweep.search=true", "sweep.name=found", "training.max_steps=2"]
     ended = command(tmp_path, *words)

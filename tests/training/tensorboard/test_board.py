@@ -76,6 +76,7 @@ def test_a_resumed_run_is_one_table_row_with_its_last_numbers(tmp_path: Path) ->
     assert len(list((tmp_path / "run").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_folder_form_one_table(tmp_path: Path) -> None:
     short = ["training.max_steps=2", "training.batch_size=8"]
     results = {}
@@ -126,6 +127,7 @@ def test_the_result_has_the_curve_of_the_validations(tiny_run: TinyRun) -> None:
     assert seconds == sorted(seconds)
 
 
+@pytest.mark.slow
 def test_the_curve_begins_with_the_scored_start(tmp_path: Path) -> None:
     _, result = train(quick(tmp_path, "training.max_steps=2"))
     start = result["validations"][0]

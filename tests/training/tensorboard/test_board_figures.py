@@ -16,6 +16,7 @@ def orange(pixels: np.ndarray) -> int:
     return int((np.abs(pixels.astype(int) - ORANGE).sum(-1) < 40).sum())
 
 
+@pytest.mark.slow
 def test_redrawing_gives_the_same_picture_as_a_new_drawing() -> None:
     reused = panels()
     forecasts = [RNG.uniform(-1, 1, size=(3, 10)) for _ in range(3)]
@@ -28,6 +29,7 @@ def test_redrawing_gives_the_same_picture_as_a_new_drawing() -> None:
     assert not np.array_equal(drawn[0], drawn[1])
 
 
+@pytest.mark.slow
 def test_a_forecast_beyond_the_axis_widens_it() -> None:
     drawing = panels()
     near, far = TRUTH * 0.5, TRUTH + 100.0
@@ -54,6 +56,7 @@ def test_each_row_of_the_step_errors_has_a_line() -> None:
     np.testing.assert_array_equal(whole, draw_step_errors({**rows, "linear_path": rows["model"]}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2])
 def test_a_short_horizon_is_visible(steps: int) -> None:
     around = {name: [{"mse": mse, "mae": mse}] * steps for name, mse in (("last_value", 1.0), ("linear", 0.0))}

@@ -13,6 +13,7 @@ def content(num_heads: int, measures: int = 3, value: float = 0.2) -> dict[str, 
     return {"layers": dict.fromkeys(("encoder.0.self", "encoder.1.self", "decoder.0.cross"), layer)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_heads", [1, 2, 8, 32])
 def test_each_measure_adds_a_table_of_the_same_height(num_heads: int) -> None:
     heights = [draw_heads(content(num_heads, measures)).shape[0] for measures in (1, 2, 3)]
@@ -22,6 +23,7 @@ def test_each_measure_adds_a_table_of_the_same_height(num_heads: int) -> None:
     assert pixels.shape[2] == 3
 
 
+@pytest.mark.slow
 def test_the_color_of_a_cell_follows_its_number() -> None:
     low, high = draw_heads(content(9, value=0.0)), draw_heads(content(9, value=1.0))
     dark, bright = np.array([68, 1, 84]), np.array([253, 231, 36])  # the ends of viridis

@@ -29,6 +29,7 @@ def test_an_invalid_logger_option_is_refused_by_name(change: dict[str, object], 
         check_logger({**TENSORBOARD, **change})
 
 
+@pytest.mark.slow
 def test_tensorboard_has_the_test_scores_and_the_last_checkpoint_is_from_the_last_step(tmp_path: Path) -> None:
     run, result = train(quick(tmp_path, "training.validations_per_epoch=20", "training.max_steps=3"))
     logged = last_scalars(run.path)
