@@ -1,0 +1,278 @@
+"""Faults planted in the program, one at a time: which tier of the tests finds each.
+
+A fault changes one operator, number, truth value or condition of a module of `forecast/`. Faults are drawn by seed, the
+same number from each folder. Each is tried in a git worktree; rows that the record has are not tried again.
+"""
+
+import argparse
+import ast
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from benchmarks.published.record import add_row, read_rows
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "benchmarks" / "records" / "faults" / "found.csv"
+
+STAGES = {
+    "affected": ["--affected", "--ignore=tests/end_to_end"],
+    "quick": [],
+    "all": ["--all"],
+}
+"""Words of pytest for each stage. The first is a part of the second, tried first since it is short."""
+
+NO_TESTS = 5
+"""Exit code of pytest where a stage selects no test."""
+
+SECONDS = 1500.0
+"""Time limit of a stage: a fault without an end counts as found."""
+
+SWAPPED = {
+    ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Add: ("+", "-"), ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"), ast.Div: ("/", "*"), ast.And: ("and", "or"), ast.Or: ("or", "and"),
+}  # fmt: skip
+"""Operators, as written and as planted."""
+
+NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+"""Functions that are exchanged."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A change of one place: characters `start` to `end` of a file become `after`."""
+
+    file: str
+    line: int
+    before: str
+    after: str
+    start: int
+    end: int
+
+    def plant(self, root: Path) -> None:
+        """Write the file with the fault."""
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        assert text[self.start : self.end] == self.before
+        path.write_text(text[: self.start] + self.after + text[self.end :], encoding="utf-8")
+
+
+class _Places(ast.NodeVisitor):
+    """Collect the places of a file: neither annotations nor decorators, texts, or what only a type checker runs."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.faults: list[Fault] = []
+        self._file, self._text = file, text
+        lines = text.splitlines(keepends=True)
+        self._lines = lines
+        self._starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
+
+    def _at(self, line: int, column: int) -> int:
+        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+
+    def _span(self, node: ast.expr) -> tuple[int, int]:
+        return self._at(node.lineno, node.col_offset), self._at(node.end_lineno or 0, node.end_col_offset or 0)
+
+    def _add(self, line: int, start: int, end: int, after: str) -> None:
+        self.faults.append(Fault(self._file, line, self._text[start:end], after, start, end))
+
+    def _swap(self, left: ast.expr, operator: ast.AST, right: ast.expr) -> None:
+        before, after = SWAPPED.get(type(operator), ("", ""))
+        start, end = self._span(left)[1], self._span(right)[0]
+        gap = self._text[start:end]
+        if before and re.fullmatch(rf"[\s()]*{re.escape(before)}[\s()]*", gap):
+            place = start + gap.index(before)
+            self._add(left.end_lineno or 0, place, place + len(before), after)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
+            self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for statement in node.body:
+            self.visit(statement)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        pass
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        pass
+
+    def visit_If(self, node: ast.If) -> None:
+        words = ast.unparse(node.test)
+        if "TYPE_CHECKING" in words or "__name__" in words:
+            return
+        start, end = self._span(node.test)
+        self._add(node.lineno, start, end, f"not ({self._text[start:end]})")
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        self._swap(node.left, node.ops[0], node.comparators[0])
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        texts = (
+            isinstance(part, ast.JoinedStr) or isinstance(getattr(part, "value", 0), str)
+            for part in (node.left, node.right)
+        )
+        if not any(texts):
+            self._swap(node.left, node.op, node.right)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        self._swap(node.values[0], node.op, node.values[1])
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            start, end = self._span(node)
+            self._add(node.lineno, start, end, f"bool({self._text[slice(*self._span(node.operand))]})")
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id in NAMES:
+            self._add(node.lineno, *self._span(node.func), NAMES[node.func.id])
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bool):
+            self._add(node.lineno, *self._span(node), str(not node.value))
+        elif isinstance(node.value, int):
+            self._add(node.lineno, *self._span(node), str(node.value + 1))
+        elif isinstance(node.value, float):
+            self._add(node.lineno, *self._span(node), repr(node.value * 2 or 1.0))
+
+
+def places(file: str, text: str) -> list[Fault]:
+    """Return the faults that can be planted in a file, in order."""
+    visitor = _Places(file, text)
+    visitor.visit(ast.parse(text))
+    return sorted(visitor.faults, key=lambda fault: (fault.start, fault.end))
+
+
+def draw(root: Path, seed: int, count: int) -> list[Fault]:
+    """Draw faults without repetition, the folders of `forecast/` in turn."""
+    generator = random.Random(seed)
+    folders: dict[str, list[Fault]] = {}
+    for path in sorted((root / "forecast").rglob("*.py")):
+        file = path.relative_to(root).as_posix()
+        folder = file.split("/")[1] if file.count("/") > 1 else ""
+        folders.setdefault(folder, []).extend(places(file, path.read_text(encoding="utf-8")))
+    queues = [generator.sample(faults, len(faults)) for faults in folders.values() if len(faults) >= count]
+    return [queues[number % len(queues)][number // len(queues)] for number in range(count)]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the record."""
+
+    seed: int
+    number: int
+    file: str
+    line: int
+    before: str
+    after: str
+    found_by: str
+    test: str
+    seconds: float
+    commit: str
+
+
+def try_fault(fault: Fault, program: Path, workers: int) -> tuple[str, str]:
+    """Return the first tier that finds the fault, "" if none does, and the test that failed."""
+    fault.plant(program)
+    environment = {**os.environ, "PYTHONPATH": str(program), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", str(workers)]
+    try:
+        for stage, words in STAGES.items():
+            try:
+                ended = subprocess.run(
+                    [*command, *words], cwd=program, env=environment, capture_output=True, text=True, timeout=SECONDS
+                )
+            except subprocess.TimeoutExpired:
+                return _tier(stage), f"no end within {SECONDS:.0f} s"
+            if ended.returncode not in (0, NO_TESTS):
+                named = re.findall(r"^(?:FAILED|ERROR) (\S+)", ended.stdout, re.MULTILINE)
+                return _tier(stage), named[0] if named else f"exit code {ended.returncode}"
+    finally:
+        subprocess.run(["git", "checkout", "--quiet", "--", "forecast"], cwd=program, check=True)
+    return "", ""
+
+
+def _tier(stage: str) -> str:
+    return "all" if stage == "all" else "quick"
+
+
+@contextmanager
+def worktree(folder: Path) -> Iterator[Path]:
+    """Yield a worktree of the current commit in `folder`, and remove it."""
+    subprocess.run(["git", "worktree", "add", "--quiet", "--force", "--detach", str(folder)], cwd=ROOT, check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["git", "worktree", "remove", "--force", str(folder)], cwd=ROOT, check=True)
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return one line on the rows: faults, how many are found, and by which tier."""
+    found = rows["found_by"].fillna("")
+    quick, everything = int((found == "quick").sum()), int((found != "").sum())
+    return f"{len(rows)} faults; all tests find {everything}, the quick tier {quick}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try the faults that the record lacks."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--workers", type=int, default=2, help="processes of pytest")
+    parser.add_argument("--folder", type=Path, default=ROOT.parent / "faulty", help="where the worktree lies meanwhile")
+    parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument("--dry-run", action="store_true", help="print the faults alone")
+    options = parser.parse_args(argv)
+    faults = draw(ROOT, options.seed, options.count)
+    if options.dry_run:
+        for number, fault in enumerate(faults):
+            print(f"{number:3} {fault.file}:{fault.line}  {fault.before!r} -> {fault.after!r}")
+        return 0
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    with worktree(options.folder.resolve()) as program:
+        for number, fault in enumerate(faults):
+            rows = read_rows(options.record, *Row.__annotations__)
+            if ((rows["seed"] == options.seed) & (rows["number"] == number)).any():
+                continue
+            began = time.monotonic()
+            tier, test = try_fault(fault, program, options.workers)
+            place = {name: value for name, value in asdict(fault).items() if name not in ("start", "end")}
+            seconds = round(time.monotonic() - began, 1)
+            row = Row(
+                seed=options.seed, number=number, **place, found_by=tier, test=test, seconds=seconds, commit=commit
+            )
+            add_row(options.record, asdict(row))
+            print(f"{number:3} {fault.file}:{fault.line} {fault.before!r} -> {fault.after!r}")
+            print(f"    {tier or 'not found'} {test}", flush=True)
+    rows = read_rows(options.record, *Row.__annotations__)
+    print(summary(rows[rows["seed"] == options.seed]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
