@@ -27,9 +27,11 @@ RECORD = ROOT / "benchmarks" / "records" / "faults" / "found.csv"
 STAGES = {
     "affected": ["--affected", "--ignore=tests/end_to_end"],
     "quick": [],
-    "all": ["--all"],
+    "slow": ["-m", "slow"],
+    "end to end": ["tests/end_to_end"],
+    "benchmarks": ["tests/benchmarks"],
 }
-"""Words of pytest for each stage. The first is a part of the second, tried first since it is short."""
+"""Words of pytest for each stage. The first is a part of the second, the quick tier; all together run everything."""
 
 NO_TESTS = 5
 """Exit code of pytest where a stage selects no test."""
@@ -216,7 +218,7 @@ def try_fault(fault: Fault, program: Path, workers: int) -> tuple[str, str]:
 
 
 def _tier(stage: str) -> str:
-    return "all" if stage == "all" else "quick"
+    return "quick" if stage in ("affected", "quick") else "all"
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from forecast.predict.load import load
 from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, TARGETS, table
 from tests.support.covering import covering
+from tests.support.kept import kept_run
 from tests.support.small import CONTEXT, HORIZON, compose, quick, write
 
 ROWS, FIRST_TEST = 700, 560
@@ -102,12 +103,14 @@ def test_the_test_split_changes_nothing_that_is_fitted(column: str, value: float
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Forecaster:
+def trained() -> Forecaster:
     """Return the forecaster of a small run with every role."""
-    folder = tmp_path_factory.mktemp("roles")
-    words = ["data=csv", f"data.path={write(folder / 'table.csv', table())}", *ROLES, "model.linear_path=ridge"]
-    run, _ = train(quick(folder, *words))
-    return load(run.path)
+
+    def make(folder: Path) -> None:
+        words = ["data=csv", f"data.path={write(folder / 'table.csv', table())}", *ROLES, "model.linear_path=ridge"]
+        train(quick(folder / "outputs", *words))
+
+    return load(kept_run("roles", make)[0].path)
 
 
 ORIGIN = 600

@@ -21,6 +21,7 @@ from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put
+from tests.support.kept import kept_run
 from tests.support.pictures import drawing
 from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, write
 
@@ -28,15 +29,17 @@ from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, write
 
 
 @pytest.fixture(scope="module")
-def zoned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pd.DataFrame]:
+def zoned() -> tuple[Path, pd.DataFrame]:
     """Return a run on hourly data of Berlin with its two UTC offsets, and the table."""
     table = hourly()
     local = pd.date_range("2023-03-10", periods=len(table), freq="h", tz="Europe/Berlin")
     table["date"] = list(map(str, local))
-    folder = tmp_path_factory.mktemp("zoned")
-    source = write(folder / "all.csv", table)
-    run, _ = train(quick(folder / "outputs", "data=csv", f"data.path={source}", "optimizer.lr=0.01"))
-    return run.path, table
+
+    def make(folder: Path) -> None:
+        source = write(folder / "all.csv", table)
+        train(quick(folder / "outputs", "data=csv", f"data.path={source}", "optimizer.lr=0.01"))
+
+    return kept_run("zoned", make)[0].path, table
 
 
 @pytest.mark.parametrize("as_written", [True, False], ids=["offset", "zone"])

@@ -15,6 +15,7 @@ from forecast.export.__main__ import main as export
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
 from tests.support.forecasts import dated, edit
+from tests.support.kept import kept_run
 from tests.support.known import (
     DATES,
     KNOWN,
@@ -32,12 +33,17 @@ pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
 @pytest.fixture(scope="module", params=["patch_informer", "informer"])
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def pair(request: pytest.FixtureRequest) -> tuple[Path, Path]:
     """Return two runs of a preset that differ in the seed; the encoder-decoder has a share in the forecast."""
     own = ["model.linear_path=zero", "model.encoder_layers=1"]  # a layer takes seconds to export
     words = ["optimizer.lr=0.01", *(own if request.param == "patch_informer" else [])]
-    folder = tmp_path_factory.mktemp("pair")
-    first, second = (train_known(folder / str(seed), *words, f"seed={seed}", model=request.param) for seed in (1, 2))
+    first, second = (
+        kept_run(
+            f"identities-{request.param}-{seed}",
+            lambda folder, seed=seed: train_known(folder, *words, f"seed={seed}", model=request.param),
+        )[0].path
+        for seed in (1, 2)
+    )
     return first, second
 
 

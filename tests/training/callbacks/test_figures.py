@@ -15,6 +15,7 @@ from forecast.training.prepare import prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.boards import curve, events, images
+from tests.support.kept import kept_run
 from tests.support.pictures import drawing
 from tests.support.small import HORIZON, changed, hourly, quick, write
 
@@ -39,7 +40,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def pictured(config: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    return train(config)
+    return kept_run("pictured", lambda folder: train({**config, "output_dir": str(folder / "outputs")}))
 
 
 def same(one: Any, other: Any) -> bool:

@@ -15,6 +15,7 @@ from forecast.training.callbacks.probe import Probe
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.boards import curve, events, last_scalars, texts
+from tests.support.kept import kept_run
 from tests.support.small import quick
 
 pytestmark = [
@@ -35,9 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def probed(folder: Path) -> tuple[Any, dict[str, Any]]:
+def probed() -> tuple[Any, dict[str, Any]]:
     """Return a run with dropout, sampling and batch norm, validated every few steps."""
-    return train(quick(folder, *OWN, "callbacks.probe.windows=2", model="informer"))
+    words = [*OWN, "callbacks.probe.windows=2"]
+    return kept_run("probed", lambda folder: train(quick(folder / "outputs", *words, model="informer")))
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from forecast.runs.run import TRACE
 from forecast.training.callbacks.profile import RECORDED, WAIT, WARM_UP
 from forecast.training.train import train
 from tests.support.boards import texts
+from tests.support.kept import kept_run
 from tests.support.small import changed, quick
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated")
@@ -22,7 +23,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def profiled(config: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    return train(config)
+    return kept_run("profiled", lambda folder: train({**config, "output_dir": str(folder / "outputs")}))
 
 
 def recorded_steps(folder: Path) -> set[str]:
