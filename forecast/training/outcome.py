@@ -57,7 +57,7 @@ def write_outcome(
         "precision": prepared.precision,
         "versions": results.versions(),
         "commit": results.commit(),
-        "data": _data_facts(data, config),
+        "data": {**_data_facts(data, config), "known_readers": _known_readers(prepared)},
         "model": {
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "steps": fit.steps,
@@ -89,6 +89,17 @@ def write_outcome(
     run.save_weights(network)
     write_json(run.path / RESULT, result)
     return result
+
+
+def _known_readers(prepared: Preparation) -> list[str]:
+    """Return the rows of the result that read the known covariates."""
+    network, path = prepared.network, prepared.network.linear_path
+    reads = {
+        "model": network.reads_known,
+        "linear_path": path is not None and path.reads_known,
+        "linear": prepared.linear_maps.baseline.known is not None,
+    }
+    return [row for row, is_read in reads.items() if is_read] if prepared.data.source.known_covariates else []
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,7 +162,7 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     fitted_on = "all windows" if ridge.every == 1 else f"1 window in {ridge.every}"
     print(
         f"linear baseline: ridge regression on the last {ridge.look_back:,} steps, penalty {ridge.penalty:.2g}, fitted "
-        f"on {fitted_on}"
+        f"on {fitted_on}{_known_inputs(prepared)}"
     )
     if start is not None:
         source = "this ridge regression" if start.name == ridge.name else start.name
@@ -178,6 +178,16 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
             "horizon, or set training.start_confidence=null"
         )
     print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)
+
+
+def _known_inputs(prepared: Preparation) -> str:
+    """Return whether the linear baseline reads the known covariates; empty without any."""
+    if not prepared.data.source.known_covariates:
+        return ""
+    if prepared.linear_maps.baseline.known is not None:
+        return "; it reads the known covariates"
+    few = prepared.data.layout.look_back is not None
+    return f"; it does not read the known covariates{', since validation is better without them' if few else ''}"
 
 
 def _ended_by_epochs(prepared: Preparation) -> str:
