@@ -25,6 +25,7 @@ from forecast.data.known import (
 from forecast.data.labels import decode_labels
 from forecast.data.mapped import Address, Recipe
 from forecast.data.scaler import Scaler, check_spikes
+from forecast.data.sentinels import sentinel_warnings
 from forecast.data.series import Series
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
@@ -114,6 +115,8 @@ class ForecastData(lightning.LightningDataModule):
 
     Attributes
     ----------
+    warnings
+        What is probably wrong with the values of the table.
     left_out
         Number of windows of each split that are dropped because a fill in their context depends on the future.
     group
@@ -157,6 +160,7 @@ class ForecastData(lightning.LightningDataModule):
         self.cycles = self._choose_cycles(train)
         self.encoder = self._fit_encoder(train, horizon)
         self.layout = self._choose_layout(context_length, horizon)
+        self.warnings = sentinel_warnings(source.series, [*source.columns, *self.encoder.numbers])
         placed = place(self._recipes(raw), placing)
         self.placement, self._file = placed.placement, placed.file
         first = training_targets(self.split.train, first_origin, context_length, horizon)

@@ -243,8 +243,9 @@ def interval_line(result: Mapping[str, Any]) -> str | None:
 
 
 def warnings(result: Mapping[str, Any]) -> list[str]:
-    """Return the warnings on a run: its speed on a busy machine, and a better baseline."""
-    return [text for text in (busy_warning(result["speed"]), baseline_warning(result)) if text is not None]
+    """Return the warnings on a run: its data, its speed on a busy machine, and a better baseline."""
+    texts = [*(look_up(result, "data.warnings") or []), busy_warning(result["speed"]), baseline_warning(result)]
+    return [text for text in texts if text is not None]
 
 
 def busy_warning(speed: Mapping[str, float | None]) -> str | None:

@@ -128,6 +128,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "placement": data.placement.facts(),
         "policies": data.source.series.policies.facts(),
         "notes": list(data.notes),
+        "warnings": data.warnings,
     }
 
 
