@@ -175,7 +175,7 @@ def check_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame
     a known covariate may be known ahead, as a contracted part of a load is.
     """
     known, targets, others = (frame.iloc[-MOST_FITTED:] for frame in (known, targets, others))
-    tables = [(known, targets), tuple(np.log(frame.loc[:, ~(frame <= 0).any()]) for frame in (known, targets))]
+    tables = [(known, targets), (_logarithms(known), _logarithms(targets))]
     for columns, wanted in tables:
         changes = np.diff(columns.to_numpy(np.float64), axis=0)
         for target in wanted.columns if len(columns.columns) else ():
@@ -187,6 +187,12 @@ def check_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame
                     "contains the answer: leave them out, or name them in data.past_covariates"
                 )
     return _notes_on_parts(known, targets, others) if targets.shape[1] + others.shape[1] <= FEW else []
+
+
+def _logarithms(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the logarithms of the columns without a value of 0 or below."""
+    logarithms: pd.DataFrame = np.log(frame.loc[:, ~(frame <= 0).any()])
+    return logarithms
 
 
 def _notes_on_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame) -> list[str]:

@@ -161,6 +161,6 @@ def check_manifest(forecaster: "Forecaster", sizes: Sizes) -> None:
     if replace(layout, look_back=sizes.known_look_back) != sizes.layout:
         raise ValueError("the known covariates have other kinds")
     limits = None if forecaster.facts is None else forecaster.facts.training_range
-    columns = forecaster.channels, [*forecaster.channels, *forecaster.encoder.numbers]
-    if limits is not None and list(limits.columns) not in columns:
+    ranged = forecaster.channels, [*forecaster.channels, *forecaster.encoder.numbers]
+    if limits is not None and list(limits.columns) not in ranged:
         raise ValueError("the range of training has other columns")
