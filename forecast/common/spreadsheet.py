@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_RUN = r"(?:[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])"
+_SIGN = r"[=+\-@\uff1d\uff0b\uff0d\uff20]"
+_RUN = rf"(?:[\t\r\n]|\s*{_SIGN})"
 _FORMULA, _GUARDED = re.compile(rf"'*{_RUN}"), re.compile(rf"'+{_RUN}")
-_INNER = re.compile(rf"[;\t]'*{_RUN}")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)? ?%?")
+_INNER = re.compile(rf"[;\t]'*(?:[\t\r\n]|[^\S\t]*{_SIGN})")  # blanks from the last tab on: linear in their number
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)? ?%?")
 
 
 def guard(text: str) -> str:

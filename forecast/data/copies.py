@@ -1,5 +1,6 @@
-"""Known covariates that contain the answer: a column that is a target, or a target moved in time."""
+"""Known covariates that contain the answer: a target, a target moved in time, or parts that make up a target."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +24,29 @@ MOST_COMPARED = 2**15
 SAME = 0.999
 """Correlation of the changes of two columns from which one counts as a copy of the other."""
 
-ALIKE = 0.9
-"""Correlation of all changes from which two columns are compared in full; gaps make it smaller than `SAME`."""
+ALIKE = 0.95
+"""Correlation of measured changes from which two columns are compared in full: a rough one, on all rows at once."""
 
 LARGE = 8.0
 """A change is limited to so many times the median change: one spike must not decide."""
+
+AT_ONCE = 2**20
+"""Largest number of products of spectra that are in memory together."""
+
+MOST_FITTED = 2048
+"""Largest number of rows from which the parts of a target are found."""
+
+MOST_TOGETHER = 128
+"""Largest number of columns, each step of a column counted, that are fitted to a target together."""
+
+MOST_PARTS = 16
+"""Largest number of parts that are found among more columns than `MOST_TOGETHER`."""
+
+FEW = 32
+"""Number of columns up to which parts are also sought with other columns, and moved in time."""
+
+PART = 0.01
+"""Standard deviation of a part's changes, as a share of that of the target's, from which it is named."""
 
 SHARE = 0.01
 """Part of all changes that is added to those of an overlap: few changes that are alike by chance do not come first."""
@@ -47,58 +66,76 @@ def check_copies(known: pd.DataFrame, targets: pd.DataFrame, horizon: int) -> No
     if size <= LEAST_COMPARED:
         return
     shifts = np.arange(LEAST_COMPARED - size, min(horizon, size - LEAST_COMPARED))  # known at t is target at t - shift
-    columns = {name: np.diff(known[name].to_numpy(np.float64)) for name in known.columns}
-    spectra = {name: _Spectrum.of(changes) for name, changes in columns.items()}
+    names, columns = list(known.columns), np.diff(known.to_numpy(np.float64), axis=0).T
+    spectra = Spectra.of(columns)
     for target in targets.columns:
         other = np.diff(targets[target].to_numpy(np.float64))
-        spectrum = _Spectrum.of(other)
-        for name, changes in columns.items():
-            for shift in _candidates(spectra[name], spectrum, shifts):
-                if _is_copy(changes, other, shift):
-                    raise InputError(
-                        f"data.known_covariates: column {name!r} is the target {target!r}{_moved(shift)}, so its "
-                        "future contains the answer: leave it out, or name it in data.past_covariates"
-                    )
+        for place, shift in _candidates(spectra, Spectra.of(other[None]), shifts):
+            if _is_copy(columns[place], other, shift):
+                raise InputError(
+                    f"data.known_covariates: column {names[place]!r} is the target {target!r}{_moved(shift)}, so its "
+                    "future contains the answer: leave it out, or name it in data.past_covariates"
+                )
 
 
 @dataclass(frozen=True)
-class _Spectrum:
-    """The spectrum of the changes of a column, and the sum of their squares before each place, (N,)."""
+class Spectra:
+    """Spectra of the changes of columns, the sum of their squares before each place, (C, N), and the shares measured.
+
+    The changes are limited and centered. A column without two different changes is all 0.
+    """
 
     values: np.ndarray
     squares: np.ndarray
+    measured: np.ndarray
 
     @classmethod
-    def of(cls, changes: np.ndarray) -> "_Spectrum | None":
-        """Return the spectrum of the limited changes around their mean; None without two different changes."""
+    def of(cls, changes: np.ndarray) -> "Spectra":
+        """Return the spectra of changes (C, N), NaN where one was not measured."""
         present = np.isfinite(changes)
-        limited = _limited(changes[present])
-        if not limited.size or np.ptp(limited) == 0:
-            return None
-        centered = np.zeros(len(changes))
-        centered[present] = limited - limited.mean()
-        return cls(
-            fft.rfft(centered, fft.next_fast_len(2 * len(changes), real=True)),
-            np.concatenate([[0.0], np.cumsum(centered**2)]),
-        )
+        centered = np.zeros(changes.shape)
+        for row, column, seen in zip(centered, changes, present, strict=True):
+            limited = _limited(column[seen])
+            if limited.size and np.ptp(limited) > 0:
+                row[seen] = limited - limited.mean()
+        squares = np.concatenate([np.zeros((len(changes), 1)), np.cumsum(centered**2, 1)], 1)
+        values = fft.rfft(centered, fft.next_fast_len(2 * changes.shape[1], real=True))
+        return cls(values, squares, present.mean(1))
+
+    def likeness(self, target: "Spectra", shifts: np.ndarray, part: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return how alike a `part` of the columns and the target are at each shift, (C, S), for order and decision.
+
+        The first gives less to an overlap of few changes. The second is the correlation of the measured changes.
+        """
+        size = self.squares.shape[1]
+        length = fft.next_fast_len(2 * size - 2, real=True)
+        products = fft.irfft(self.values[part] * target.values.conj(), length)[
+            :, shifts
+        ]  # sums of known(t) target(t - s)
+        back, ahead = np.minimum(shifts, 0), np.maximum(shifts, 0)
+        squares, others = self.squares[part], target.squares[0]
+        own = squares[:, size - 1 + back] - squares[:, ahead]  # of the places that both columns have
+        other = others[size - 1 - ahead] - others[-back]
+        norms = np.sqrt(np.maximum(own, 0) * np.maximum(other, 0))
+        whole = np.sqrt(squares[:, -1:] * others[-1])
+        tiny = np.finfo(np.float64).tiny
+        both = np.sqrt(self.measured[part] * target.measured)[:, None]
+        alike = np.abs(products) / np.maximum(norms + SHARE * whole, tiny)
+        return alike, np.abs(products) / np.maximum(norms * both, tiny)
 
 
-def _candidates(known: _Spectrum | None, target: _Spectrum | None, shifts: np.ndarray) -> list[int]:
-    """Return 0 and the shifts at which two columns may be equal, the most alike first; none for a constant column."""
-    if known is None or target is None:
-        return []
-    size = len(known.squares)
-    length = fft.next_fast_len(2 * size - 2, real=True)
-    products = fft.irfft(known.values * target.values.conj(), length)[shifts]  # sum of known(t) target(t - s)
-    back = np.minimum(shifts, 0)
-    ahead = np.maximum(shifts, 0)
-    own = known.squares[size - 1 + back] - known.squares[ahead]  # of the places that both columns have
-    other = target.squares[size - 1 - ahead] - target.squares[-back]
-    norms = np.sqrt(np.maximum(own, 0) * np.maximum(other, 0))
-    alike = np.abs(products) / (norms + SHARE * np.sqrt(known.squares[-1] * target.squares[-1]))
-    best = np.argpartition(-alike, min(CANDIDATES, len(alike) - 1))[:CANDIDATES]
-    best = best[np.abs(products[best]) >= ALIKE * norms[best]]
-    return list(dict.fromkeys([0, *shifts[best[np.argsort(-alike[best])]].tolist()]))
+def _candidates(known: Spectra, target: Spectra, shifts: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the columns and shifts at which a column may equal the target, of each column the most alike first."""
+    count = min(CANDIDATES, len(shifts))
+    step = max(1, AT_ONCE // known.squares.shape[1])
+    for start in range(0, len(known.values), step):
+        alike, correlation = known.likeness(target, shifts, slice(start, start + step))
+        best = np.argpartition(-alike, count - 1, axis=1)[:, :count]
+        unmoved = np.broadcast_to(np.flatnonzero(shifts == 0), (len(best), 1))
+        for row, places in enumerate(np.concatenate([unmoved, best], 1)):
+            near = places[correlation[row, places] >= ALIKE]
+            order = sorted(dict.fromkeys(near.tolist()), key=lambda place: (shifts[place] != 0, -alike[row, place]))
+            yield from ((start + row, int(shifts[place])) for place in order)
 
 
 def _is_copy(known: np.ndarray, target: np.ndarray, shift: int) -> bool:
@@ -126,3 +163,125 @@ def _moved(shift: int) -> str:
         return ""
     steps = "1 step" if abs(shift) == 1 else f"{abs(shift)} steps"
     return f" {steps} {'before' if shift > 0 else 'later'}"
+
+
+def check_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame, horizon: int) -> list[str]:
+    """Raise InputError for known covariates that together make up a target: a sum, a difference, a product, a ratio.
+
+    A linear combination of their changes, fitted on the first half of at most `MOST_FITTED` rows, must have a
+    correlation of `SAME` with the changes of the target in the second half. It may contain the steps before and after,
+    and be moved in time. Products and ratios are sums of logarithms. Rows with a value that was not measured are left
+    out. Return a note for each target that they make up only with `others`, the past covariates, or other targets: such
+    a known covariate may be known ahead, as a contracted part of a load is.
+    """
+    known, targets, others = (frame.iloc[-MOST_FITTED:] for frame in (known, targets, others))
+    tables = [(known, targets), (_logarithms(known), _logarithms(targets))]
+    for columns, wanted in tables:
+        changes = np.diff(columns.to_numpy(np.float64), axis=0)
+        for target in wanted.columns if len(columns.columns) else ():
+            if parts := _parts_of(np.diff(wanted[target].to_numpy(np.float64)), changes, horizon):
+                listed = ", ".join(repr(columns.columns[place]) for place in parts)
+                subject = f"column {listed} determines" if len(parts) == 1 else f"columns {listed} together determine"
+                raise InputError(
+                    f"data.known_covariates: {subject} the target {target!r}, as parts of it do, so their future "
+                    "contains the answer: leave them out, or name them in data.past_covariates"
+                )
+    return _notes_on_parts(known, targets, others) if targets.shape[1] + others.shape[1] <= FEW else []
+
+
+def _logarithms(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the logarithms of the columns without a value of 0 or below."""
+    logarithms: pd.DataFrame = np.log(frame.loc[:, ~(frame <= 0).any()])
+    return logarithms
+
+
+def _notes_on_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame) -> list[str]:
+    """Return a note for each target that known covariates make up together with other columns, not without them."""
+    changes, notes = np.diff(known.to_numpy(np.float64), axis=0), []
+    for target in targets.columns:
+        rest = pd.concat([targets.drop(columns=target), others], axis=1)
+        wanted, more = (np.diff(part.to_numpy(np.float64), axis=0) for part in (targets[target], rest))
+        shares = _fitted(wanted, changes, [0], more)
+        if more.size and shares is not None and _fitted(wanted, changes[:, :0], [0], more) is None:
+            listed = ", ".join(repr(known.columns[place]) for place in _named(shares))
+            notes.append(
+                f"{listed}: a part of the target {target!r}, which it makes up with other columns; if its future was "
+                "measured, name it in data.past_covariates"
+            )
+    return notes
+
+
+def _parts_of(target: np.ndarray, known: np.ndarray, horizon: int) -> list[int]:
+    """Return the places of the known columns (N, C) that make up a target (N,), all changes; none if they do not."""
+    most = min(MOST_TOGETHER, len(target) // 4)
+    if known.shape[1] > most:
+        chosen = _chosen(target, known)
+        shares = _fitted(target, known[:, chosen], [0], known[:, :0])
+        return [] if shares is None else [chosen[place] for place in _named(shares)]
+    for shift in _shifts(target, known, horizon):
+        steps = [step for step in (shift - 1, shift, shift + 1) if step < horizon]
+        for lags in (steps, [shift]):
+            if (
+                len(lags) * known.shape[1] <= most
+                and (shares := _fitted(target, known, lags, known[:, :0])) is not None
+            ):
+                return _named(shares.reshape(len(lags), -1).max(0))
+    return []
+
+
+def _shifts(target: np.ndarray, known: np.ndarray, horizon: int) -> list[int]:
+    """Return 0 and, among few columns, the shift at which one of them is most like the target."""
+    size = len(target) + 1
+    if known.shape[1] > FEW or size <= 2 * LEAST_COMPARED:
+        return [0]
+    shifts = np.arange(LEAST_COMPARED - size, min(horizon, size - LEAST_COMPARED))
+    alike, _ = Spectra.of(known.T).likeness(Spectra.of(target[None]), shifts, slice(None))
+    return list(dict.fromkeys([0, int(shifts[np.argmax(alike.max(0))])]))
+
+
+def _fitted(target: np.ndarray, known: np.ndarray, lags: list[int], others: np.ndarray) -> np.ndarray | None:
+    """Return how much each known column at each lag contributes to a target, None if they do not make it up.
+
+    A contribution is the standard deviation of a column times its weight, as a share of that of the target.
+    """
+    rows = np.arange(max(0, -min(lags)), len(target) - max(0, *lags))
+    columns = np.concatenate([*(known[rows + lag] for lag in lags), others[rows]], 1)
+    usual = np.abs(target[rows]) <= np.abs(_limited(target[np.isfinite(target)])).max(initial=0.0)  # no spike, no gap
+    complete = np.isfinite(columns).all(1) & usual
+    columns, wanted = columns[complete], target[rows][complete]
+    half = len(wanted) // 2
+    if half < max(LEAST_COMPARED // 2, 2 * columns.shape[1]) or not columns.shape[1]:
+        return None
+    scale = columns.std(0)
+    scale[scale == 0] = 1
+    weights = np.linalg.lstsq((columns / scale)[:half], wanted[:half])[0]
+    late, forecast = wanted[half:], (columns / scale)[half:] @ weights
+    if np.count_nonzero(late) < LEAST_CHANGES:
+        return None
+    late, forecast = _limited(late), _limited(forecast)
+    if np.ptp(late) == 0 or np.ptp(forecast) == 0 or np.corrcoef(late, forecast)[0, 1] < SAME:
+        return None
+    shares: np.ndarray = np.abs(weights[: known.shape[1] * len(lags)]) / wanted.std()
+    return shares
+
+
+def _named(shares: np.ndarray) -> list[int]:
+    """Return the places of the columns that contribute to a target."""
+    return [int(place) for place in np.flatnonzero(shares >= PART)]
+
+
+def _chosen(target: np.ndarray, known: np.ndarray) -> list[int]:
+    """Return the known columns that explain the target best, one after another (orthogonal matching pursuit)."""
+    complete = np.isfinite(target)
+    wanted = target[complete][: complete.sum() // 2]
+    columns = np.nan_to_num(known[complete][: len(wanted)])
+    columns = columns / np.maximum(np.linalg.norm(columns, axis=0), np.finfo(np.float64).tiny)
+    chosen: list[int] = []
+    rest = wanted
+    for number in range(min(MOST_PARTS, len(wanted) // 4)):
+        chosen.append(int(np.argmax(np.abs(columns.T @ rest))))
+        rest = wanted - columns[:, chosen] @ np.linalg.lstsq(columns[:, chosen], wanted)[0]
+        left = rest @ rest / max(wanted @ wanted, np.finfo(np.float64).tiny)
+        if left < 1 - SAME or (number >= 3 and left > 0.5):
+            break
+    return sorted(set(chosen))

@@ -14,7 +14,7 @@ from forecast.common.group import ALONE
 from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, seasonal_period, span_of
 from forecast.data.clock import Clock
-from forecast.data.copies import MOST_COMPARED, check_copies
+from forecast.data.copies import MOST_COMPARED, check_copies, check_parts
 from forecast.data.known import (
     KnownEncoder,
     KnownLayout,
@@ -25,6 +25,7 @@ from forecast.data.known import (
 from forecast.data.labels import decode_labels
 from forecast.data.mapped import Address, Recipe
 from forecast.data.scaler import Scaler, check_spikes
+from forecast.data.sentinels import sentinel_warnings
 from forecast.data.series import Series
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
@@ -36,7 +37,8 @@ from forecast.data.windows import Batch, Windows, causal_starts, check_measured,
 def _measured(series: Series, names: Sequence[str], rows: slice) -> pd.DataFrame:
     """Return columns as numbers, NaN where a value was filled; a label that is no number is NaN too."""
     labels = decode_labels(series.frame[names].iloc[rows], series.labels)
-    frame = pd.DataFrame({name: pd.to_numeric(labels[name], errors="coerce") for name in names}, copy=False)
+    numbers = {name: pd.to_numeric(labels[name], errors="coerce") for name in names}
+    frame = pd.DataFrame(numbers, index=labels.index, copy=False)
     observed = series.observed_of(names, rows)
     return frame if observed is None else frame.where(observed)
 
@@ -113,6 +115,8 @@ class ForecastData(lightning.LightningDataModule):
 
     Attributes
     ----------
+    warnings
+        What is probably wrong with the values of the table.
     left_out
         Number of windows of each split that are dropped because a fill in their context depends on the future.
     group
@@ -156,6 +160,7 @@ class ForecastData(lightning.LightningDataModule):
         self.cycles = self._choose_cycles(train)
         self.encoder = self._fit_encoder(train, horizon)
         self.layout = self._choose_layout(context_length, horizon)
+        self.warnings = sentinel_warnings(source.series, [*source.columns, *self.encoder.numbers])
         placed = place(self._recipes(raw), placing)
         self.placement, self._file = placed.placement, placed.file
         first = training_targets(self.split.train, first_origin, context_length, horizon)
@@ -183,11 +188,14 @@ class ForecastData(lightning.LightningDataModule):
         numbers = [name for name in source.known_covariates if name not in series.labels]
         known = frame[numbers].to_numpy(np.float64)[train]
         check_spikes(known, self.index[train], numbers, series.observed_of(numbers, train))
+        self._parts_notes: list[str] = []
         encoder = KnownEncoder.fit(series, source.known_covariates, source.past_covariates, train)
         if encoder.known:
             last = slice(max(train.start, train.stop - MOST_COMPARED), train.stop)
-            compared, targets = (_measured(series, names, last) for names in (encoder.known, source.targets))
+            roles = encoder.known, source.targets, source.columns[len(source.targets) :]
+            compared, targets, others = (_measured(series, names, last) for names in roles)
             check_copies(compared, targets, horizon)
+            self._parts_notes = check_parts(compared, targets, others, horizon)
         encoder.check_range(frame, "the table")
         return encoder
 
@@ -285,7 +293,7 @@ class ForecastData(lightning.LightningDataModule):
         """The changes to the input, one line each."""
         series = self.source.series
         unknown = self.encoder.unknown_notes(decode_labels(series.frame[list(series.labels)], series.labels))
-        notes = (*series.notes, *self._constant_notes(), *unknown, *self._linear_notes())
+        notes = (*series.notes, *self._constant_notes(), *unknown, *self._parts_notes, *self._linear_notes())
         if not any(self.left_out.values()):
             return notes
         counts = ", ".join(f"{count:,} {part}" for part, count in self.left_out.items())
@@ -359,14 +367,18 @@ class ForecastData(lightning.LightningDataModule):
             facts["holidays"] = source.holidays.to_dict()
         return facts
 
-    def manifest(self) -> dict[str, Any]:
-        """Return the entries of the manifest that prediction needs: roles, time, repairs, scaler."""
-        series = self.source.series
+    def manifest(self, *, reads_known: bool = True) -> dict[str, Any]:
+        """Return the entries of the manifest that prediction needs: roles, time, repairs, scaler.
+
+        Without `reads_known`, they say that the known covariates are not needed.
+        """
+        series, known = self.source.series, self.source.known_covariates
         return {
             "data": {
                 "targets": self.source.targets,
                 "past_covariates": self.source.past_covariates,
                 **self._known_facts(),
+                **({} if reads_known or not known else {"unread": known}),
                 "time_column": self.index.name,
                 "frequency": series.frequency,
                 **({} if series.shown is None else {"shown_frequency": series.shown}),
@@ -381,8 +393,9 @@ class ForecastData(lightning.LightningDataModule):
         }
 
     def training_range(self) -> TrainingRange:
-        """Return the limits of the training rows and of their look-backs."""
-        rows, columns = slice(self.split.train.start, self.split.train.stop), self.source.columns
+        """Return the limits of the training rows and of their look-backs, of channels and known numbers."""
+        rows = slice(self.split.train.start, self.split.train.stop)
+        columns = [*self.source.columns, *self.encoder.numbers]
         frame = self.source.series.frame
         values = (frame if list(frame.columns) == columns else frame[columns]).to_numpy(np.float64, copy=False)[rows]
         observed = self.source.series.observed_of(columns, rows)

@@ -57,7 +57,7 @@ def _quoted(name: str) -> str:
     if _PLAIN.fullmatch(name) and name.lower() not in _WORDS_OF_HYDRA:
         return name
     name = name.replace("${", "\\${")  # else OmegaConf would interpolate
-    # escape quotation marks, and each backslash before one
-    escaped = re.sub(r'(\\*)"', lambda match: match[1] * 2 + '\\"', name)
+    # escape quotation marks, and each backslash before one; a search from inside a run of them would be quadratic
+    escaped = re.sub(r'(?<!\\)(\\*)"', lambda match: match[1] * 2 + '\\"', name)
     trailing = len(escaped) - len(escaped.rstrip("\\"))
     return f'"{escaped}{chr(92) * trailing}"'

@@ -1,6 +1,5 @@
 """Inputs whose future is known: numbers, booleans, categories and holidays, encoded for the model."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -336,8 +335,9 @@ def as_in_training(label: str, seen: Sequence[str]) -> str:
 @lru_cache(4096)
 def _as_read(label: str) -> str:
     """Return the text that is the same for all labels which a table may read as the same number or boolean."""
-    if match := re.fullmatch(r"(-?)0*(\d+)(?:\.(\d*?)0*)?", label):
-        return f"{match[1]}{match[2]}.{match[3] or ''}"
+    whole, _, decimals = label.removeprefix("-").partition(".")
+    if whole.isdecimal() and (decimals.isdecimal() or not decimals):  # a pattern would be quadratic in the zeros
+        return f"{'-' * label.startswith('-')}{whole.lstrip('0') or '0'}.{decimals.rstrip('0')}"
     return label.lower() if label.lower() in ("true", "false") else label
 
 

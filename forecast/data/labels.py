@@ -1,5 +1,6 @@
 """Covariates that are not numbers: booleans become 0 and 1, text and other labels become numbers of a list."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -112,12 +113,13 @@ def _is_text(column: pd.Series) -> bool:
         return False
     if pd.to_numeric(column, errors="coerce").notna().any():
         return False
-    return bool(column.dropna().astype(str).str.match(_NUMBER_LIKE).mean() <= 0.5)
+    cells = column.dropna().astype(str)
+    return bool(cells.map(lambda cell: _NUMBER_LIKE.match(cell) is not None).mean() <= 0.5)
 
 
 _POWER, _OTHERS = "[kMGT]?Wh|[kMG]W|[kMm]V|[kMG]?Hz", "[hkM]?Pa|m?bar|kg|[mck]m[23²³]?|k?m/[sh]|mph|min|ms"
 _UNITS = rf"%|°\s?[A-Za-z]?|{_POWER}|{_OTHERS}|EUR|USD|[€$£]"
-_NUMBER_LIKE = rf"\s*[-+]?\d[\d.,' ]*(?:{_UNITS})?\s*$"
+_NUMBER_LIKE = re.compile(rf"\s*[-+]?\d[\d.,' ]*+(?:{_UNITS})?\s*$")
 """Numbers with a decimal comma, a separator of thousands or a unit, which are mistakes and no labels."""
 
 

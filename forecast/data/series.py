@@ -18,7 +18,7 @@ from forecast.data.labels import decode_labels, encode_covariates, name_empty_ce
 from forecast.data.numbers import rows_ahead, to_numbers, trailing_note
 from forecast.data.panel import find_panel, name_several_series
 from forecast.data.repair import STRICT, Policies, one_row_a_time, whole_table
-from forecast.data.table import read_table, rows_at_end, tidy_name, tidy_names
+from forecast.data.table import read_table, rows_at_end, tidy_name, tidy_names, without_counters
 from forecast.data.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
 
 
@@ -196,7 +196,7 @@ def series_from_frame(
     table, time_column, ambiguous = _with_time_column(frame, source, tidy_name(time_column), time_format)
     flaws += [ambiguous] if ambiguous else []
     table, rows, row_notes = _without_empty_rows(table, source)
-    table, column_notes = _without_nameless(table) if columns is None else (table, ())
+    table, column_notes = (table, ()) if columns is not None else without_counters(table, [time_column, *covariates])
     time_format = time_format.acting_on(table[time_column])
     table, time_format, joined_notes = join_hours(table, time_format, rows, source)
     column_notes = (*name_notes, *column_notes, *joined_notes)
@@ -429,20 +429,6 @@ def _with_time_column(
 
 def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
     return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index), date_format)
-
-
-def _without_nameless(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Drop unnamed columns that are empty (a comma at each line's end) or count the rows."""
-    dropped = {}
-    for place, name in enumerate(table.columns):
-        if name == f"Unnamed: {place}":
-            column = table[name].dropna()
-            counts = pd.api.types.is_numeric_dtype(column.dtype) and bool((column.diff().iloc[1:] == 1).all())
-            if column.empty or (counts and column.iloc[0] in (0, 1)):
-                dropped[name] = "no data" if column.empty else "only counts the rows"
-    places = {name: table.columns.get_loc(name) for name in dropped}
-    notes = tuple(f"column {places[name]} has no name and {why}: left out" for name, why in dropped.items())
-    return table.drop(columns=[*dropped]), notes
 
 
 def _without_empty_rows(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:

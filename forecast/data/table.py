@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ _EMPTY_WORDS = [
 """The words that pandas reads as an empty cell, without None."""
 _SHOWN = 12
 """Largest number of names in a note."""
+MOST_JUMPS = 0.01
+"""Largest share of rows at which a counter may jump: a logger starts again, or loses rows."""
+LEAST_COUNTED = 30
+"""Least number of rows of a named counter: a few small numbers may rise by chance."""
 _OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -221,6 +226,42 @@ def rows_at_end(
     rows = "the first row was" if left_out == 1 else f"the first {left_out:,} rows were"
     note = f"{rows} left out: data.last_rows={count} begins at {times[kept].min()}"
     return kept, (note,) if left_out else ()
+
+
+def without_counters(table: pd.DataFrame, kept: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Drop unnamed columns that are empty (a comma at each line's end), and columns that count the rows; return notes.
+
+    A named counter stays if it is in `kept` or if nothing else is there to forecast.
+    """
+    dropped: dict[str, str] = {}
+    named = [name for name in table.columns if name not in kept and _counts_rows(table[name])]
+    for place, name in enumerate(table.columns):
+        if name == f"Unnamed: {place}":
+            column = table[name].dropna()
+            counts = _is_numeric(column) and column.iloc[:1].isin((0, 1)).all() and (column.diff().iloc[1:] == 1).all()
+            if column.empty or counts:
+                why = "no data" if column.empty else "only counts the rows"
+                dropped[name] = f"column {place} has no name and {why}: left out"
+    if {*table.columns} - {*kept, *dropped, *named}:
+        lines = {name: f"{name!r} only counts the rows: left out, unless data.targets names it" for name in named}
+        dropped = lines | dropped
+    return table.drop(columns=[*dropped]), tuple(dropped.values())
+
+
+def _counts_rows(column: pd.Series) -> bool:
+    """Return whether a column of whole numbers rises by 1 from row to row, or falls by 1."""
+    if not _is_numeric(column):
+        return False
+    numbers = column.to_numpy(np.float64, na_value=np.nan)
+    numbers = numbers[np.isfinite(numbers)]
+    if len(numbers) < LEAST_COUNTED:
+        return False
+    steps = np.diff(numbers)
+    return bool((numbers % 1 == 0).all() and max((steps == 1).mean(), (steps == -1).mean()) >= 1 - MOST_JUMPS)
+
+
+def _is_numeric(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
 
 
 def check_names(names: list[str], source: str) -> None:

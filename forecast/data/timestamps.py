@@ -14,6 +14,8 @@ from forecast.common.text import is_plain
 from forecast.data.flaws import Flaw, value_word
 
 _SAMPLE = 100
+FEW_LATE = 0.05
+"""Largest share of rows out of order, and of those before, at which swapped days and months are accepted."""
 _TIME = r"(?:(?P<gap>[T ])(?P<hour>\d{1,2}):\d{2}(?P<second>:\d{2})?(?P<part>[.]\d+)?(?P<half> ?[AaPp][Mm])?)?"
 _ZONE = r"(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))"
 _YEAR_FIRST = re.compile(rf"\d{{4}}(?P<mark>[-/.])\d{{1,2}}(?P<day>(?P=mark)\d{{1,2}})?{_TIME}{_ZONE}?")
@@ -272,6 +274,10 @@ def _parse_text(
     words, index = next(iter(whole.items()))
     if form.re is not _YEAR_LAST:
         return index, None, notes
+    if len(whole) == 1:
+        (other,) = (reading for name, reading in readings.items() if name != words)
+        index, swapped_notes = _with_swapped_days(index, other, text, rows)
+        whole, notes = {words: index}, (*notes, *swapped_notes)
     if all(index.equals(other) for other in whole.values()):
         known = None if len(whole) > 1 else words.startswith("day")  # 05/05/2013 does not show the order
         return index, known, (*notes, f"dates were read as {words}")
@@ -283,6 +289,38 @@ def _parse_text(
         )
     words = next(words for words in whole if words.startswith("day") == day_first)
     return whole[words], day_first, (*notes, f"dates were read as {words}, as in training")
+
+
+def _with_swapped_days(
+    index: pd.DatetimeIndex, other: pd.DatetimeIndex, text: pd.Series, rows: np.ndarray
+) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
+    """Return the times with day and month swapped where the order of the rows shows it, and a note.
+
+    A spreadsheet of another country swaps them in each date whose day is at most 12. `other` has the swapped times, NaT
+    where there is none. Row by row the time counts that is nearer to the row before, or to the row after for those
+    before the first row that can be read in one way only. The result counts if it is in order but for few rows.
+    """
+    if index.is_monotonic_increasing or index.is_monotonic_decreasing or not other.hasnans:
+        return index, ()
+    times, swapped, both = index.asi8.copy(), other.asi8, ~np.asarray(other.isna())
+    start = int(np.argmin(both))
+    for places, step in ((range(start + 1, len(times)), -1), (range(start - 1, -1, -1), 1)):
+        for place in places:
+            near = times[place + step]
+            if both[place] and abs(swapped[place] - near) < abs(times[place] - near):
+                times[place] = swapped[place]
+    changed, late = np.flatnonzero(times != index.asi8), _out_of_order(times)
+    if late > min(FEW_LATE * len(times), FEW_LATE * _out_of_order(index.asi8)):
+        return index, ()
+    result = index.where(times == index.asi8, other)
+    note = f"{len(changed):,} dates have day and month swapped, as the order of the rows shows, such as row "
+    return result, (f"{note}{rows[changed[0]]}: {text.iloc[changed[0]]} is {result[changed[0]]:%Y-%m-%d}",)
+
+
+def _out_of_order(times: np.ndarray) -> int:
+    """Return the number of times (N,) out of order, in the direction of most."""
+    rising, falling = np.maximum.accumulate(times), np.minimum.accumulate(times)
+    return int(min((times < rising).sum(), (times > falling).sum()))
 
 
 def _patterns(form: re.Match[str]) -> dict[str, str]:

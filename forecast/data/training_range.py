@@ -1,4 +1,4 @@
-"""The range of the training rows and of their look-backs, and warnings about an input outside it."""
+"""The range of the training rows and of their look-backs; warnings and refusals of an input outside it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
 
 MARGIN = 0.1
 """An input is outside if it exceeds the range of training by more than this share of the range's width."""
 
+CLEAR = 1.0
+"""This margin in place of `MARGIN` decides on the warnings about known covariates that Python code gets unasked."""
+
 ROUNDING = 1e-9
 """Tolerance for rounding, as a share of a column's largest value: the range of a constant column has no width."""
+
+FAR = 10.0
+"""A known covariate is refused if it is more than this many widths of the range of training from its middle."""
 
 NAMED = 3
 """Largest number of columns in a warning."""
@@ -22,7 +31,7 @@ LIMITS = ("lowest", "highest", "lowest_level", "highest_level", "lowest_spread",
 
 @dataclass(frozen=True)
 class TrainingRange:
-    """Limits of each channel in the training split, shape (C,), original units.
+    """Limits of each channel and known number in the training split, shape (C,), original units.
 
     `lowest` and `highest` are of single values. A *level* is the mean of a look-back, a *spread* its standard
     deviation. Only measured values count.
@@ -50,37 +59,81 @@ class TrainingRange:
         ]
         return cls(tuple(columns), *np.array(each).reshape(-1, len(LIMITS)).T)
 
-    def warnings(self, context: np.ndarray, observed: np.ndarray | None = None) -> list[str]:
+    @classmethod
+    def nothing(cls) -> TrainingRange:
+        """Return the limits of no column."""
+        return cls((), *[np.empty(0)] * len(LIMITS))
+
+    def of(self, columns: Sequence[str]) -> TrainingRange:
+        """Return the limits of some columns, without those that have no limits."""
+        places = [self.columns.index(name) for name in columns if name in self.columns]
+        names = tuple(self.columns[place] for place in places)
+        return TrainingRange(names, *(getattr(self, name)[places] for name in LIMITS))
+
+    def warnings(self, context: np.ndarray, observed: np.ndarray | None = None, margin: float = MARGIN) -> list[str]:
         """Return a warning for each way in which a look-back (T, C), original units, leaves the range of training."""
         measured = np.ones(context.shape, dtype=bool) if observed is None else observed
         masked = np.where(measured, context, np.nan)
         seen = np.asarray(measured.any(0))
         empty = np.where(seen, masked, self.lowest)  # a column without a value leaves no range
         level, spread = np.nanmean(empty, axis=0), np.nanstd(empty, axis=0)
+        values, limits = (np.nanmin(empty, axis=0), np.nanmax(empty, axis=0)), (self.lowest, self.highest)
         found = [
-            self._outside(
-                "values", np.nanmin(empty, axis=0), np.nanmax(empty, axis=0), self.lowest, self.highest, seen
-            ),
-            self._outside("level", level, level, self.lowest_level, self.highest_level, seen),
-            self._outside("spread", spread, spread, self.lowest_spread, self.highest_spread, seen),
+            self._outside("values", values, limits, seen, margin),
+            self._outside("level", (level, level), (self.lowest_level, self.highest_level), seen, margin),
+            self._outside("spread", (spread, spread), (self.lowest_spread, self.highest_spread), seen, margin),
         ]
         return [text for text in found if text]
 
+    def horizon_warnings(self, known: np.ndarray, margin: float = MARGIN) -> list[str]:
+        """Return a warning if known numbers of a horizon (h, C), original units, leave the range of training."""
+        low, high = known.min(0), known.max(0)
+        text = self._outside("horizon", (low, high), (self.lowest, self.highest), np.isfinite(low), margin)
+        return [text] if text else []
+
+    def refuse_far(self, known: pd.DataFrame, source: str) -> None:
+        """Raise InputError for a known number more than `FAR` widths from the middle of its range; NaN is ignored.
+
+        The linear path would follow a wrong unit without bound. A column that is constant in training has the width 1,
+        which is also its scale. `source` names the table.
+        """
+        for name, lowest, highest in zip(self.columns, self.lowest, self.highest, strict=True):
+            width = highest - lowest
+            width = width if width > ROUNDING * max(abs(lowest), abs(highest)) else 1.0
+            values = known[name].to_numpy(np.float64)
+            widths = np.abs(values - (lowest + highest) / 2) / width
+            if len(widths) and (worst := float(np.nanmax(widths, initial=0.0))) > FAR:
+                row = int(np.nanargmax(widths))
+                raise InputError(
+                    f"{source}, column {name!r}, {known.index[row]}: {values[row]:g} is {worst:.3g} widths of the "
+                    f"range of training ({lowest:.4g} to {highest:.4g}) from its middle, more than {FAR:g}: correct it "
+                    "or its unit, or accept it with --beyond-training (in Python beyond_training=True)"
+                )
+
     def _outside(
-        self, what: str, low: np.ndarray, high: np.ndarray, lowest: np.ndarray, highest: np.ndarray, seen: np.ndarray
+        self,
+        what: str,
+        reached: tuple[np.ndarray, np.ndarray],
+        limits: tuple[np.ndarray, np.ndarray],
+        seen: np.ndarray,
+        margin: float,
     ) -> str:
-        """Return the warning about all columns whose `low` or `high` is outside; empty if none is."""
-        margin = MARGIN * (highest - lowest) + ROUNDING * np.maximum(np.abs(self.lowest), np.abs(self.highest))
-        below, above = seen & (low < lowest - margin), seen & (high > highest + margin)
+        """Return the warning about all columns that `reached` values outside of their limits; empty if none did.
+
+        A pair has the lowest and the highest; `margin` is a share of the width of the limits.
+        """
+        (low, high), (lowest, highest) = reached, limits
+        slack = margin * (highest - lowest) + ROUNDING * np.maximum(np.abs(self.lowest), np.abs(self.highest))
+        below, above = seen & (low < lowest - slack), seen & (high > highest + slack)
         places = np.flatnonzero(below | above)
         if not len(places):
             return ""
         texts = []
         for place in places[:NAMED]:
-            reached = low[place] if below[place] else high[place]
+            value = low[place] if below[place] else high[place]
             side = "below" if below[place] else "above"
             span = f"{lowest[place]:.4g} to {highest[place]:.4g}"
-            texts.append(f"{self.columns[place]!r} reaches {reached:.4g}, {side} the {span} of training")
+            texts.append(f"{self.columns[place]!r} reaches {value:.4g}, {side} the {span} of training")
         more = f"; and {len(places) - NAMED} more columns" if len(places) > NAMED else ""
         return f"{MEANINGS[what]}: {'; '.join(texts)}{more}"
 
@@ -100,6 +153,7 @@ class TrainingRange:
 
 MEANINGS = {
     "values": "the input left the range of training",
+    "horizon": "a known covariate of the horizon left the range of training",
     "level": "the level of the look-back (its mean) has drifted",
     "spread": "the spread of the look-back (its standard deviation) has drifted",
 }

@@ -134,6 +134,11 @@ class Informer(nn.Module):
         """Mixing weight of the encoder-decoder in [0, 1]; None if the forecast is not a weighted mean."""
         return round(float(self.combination.share), 6) if isinstance(self.combination, WeightedMean) else None
 
+    @property
+    def reads_known(self) -> bool:
+        """Whether the forecast depends on known covariates: through the encoder-decoder, or the linear path."""
+        return self.share != 0 or (self.linear_path is not None and self.linear_path.reads_known)
+
     def forward_apart(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:

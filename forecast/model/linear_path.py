@@ -39,6 +39,11 @@ class LinearPath(nn.Module):
         offsets = torch.zeros(horizon, num_targets, num_quantiles) if num_quantiles else None
         self.register_buffer("offsets", offsets)
 
+    @property
+    def reads_known(self) -> bool:
+        """Whether the path has a weight for a known input other than the calendar."""
+        return self.known_weight is not None and bool(self.known_weight.any())
+
     def quantiles(self, forecast: Tensor, spread: Tensor) -> Tensor:
         """Return the quantiles (B, h, C, K) around a forecast (B, h, C), with the spread (B, 1, C) of each window."""
         assert self.offsets is not None

@@ -84,6 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="adapt the intervals to the misses of earlier forecasts within the input (slower)",
     )
     parser.add_argument(
+        "--beyond-training",
+        action="store_true",
+        help="accept known covariates more than ten widths of the range of training from its middle",
+    )
+    parser.add_argument(
         "--layout",
         choices=("wide", "long"),
         default="wide",
@@ -93,7 +98,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
     )
     options = parser.parse_args(arguments)
-    asked = Asked(tuple(options.levels), options.quantile, options.cost, options.adaptive, options.layout)
+    asked = Asked(
+        tuple(options.levels),
+        options.quantile,
+        options.cost,
+        options.adaptive,
+        options.layout,
+        options.beyond_training,
+    )
     return finish(
         lambda: predict(
             options.run,
@@ -116,6 +128,7 @@ class Asked:
     cost: Sequence[str] | None = None
     adaptive: bool = False
     layout: str = "wide"
+    beyond_training: bool = False
 
     def question(self) -> "Question":
         """Return the question to the model; raise InputError if an option is out of range."""
@@ -123,7 +136,7 @@ class Asked:
         from forecast.predict.output import parse_cost
 
         quantile = self.quantile if self.cost is None else cheapest_quantile(*parse_cost(self.cost))
-        return Question(self.levels, quantile, self.adaptive)
+        return Question(self.levels, quantile, self.adaptive, self.beyond_training)
 
 
 def predict(

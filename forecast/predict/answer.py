@@ -11,6 +11,7 @@ from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.series import Series
+from forecast.data.training_range import CLEAR, MARGIN, TrainingRange
 from forecast.evaluation.adaptive import adapted_shift, nested
 from forecast.evaluation.intervals import middle
 from forecast.model.normalization import window_spread
@@ -31,7 +32,7 @@ CHUNK = 64
 def answer(forecaster: "Forecaster", series: Series, question: Question) -> Forecast:
     """Return the forecast of the steps after a checked series, with the intervals of a question."""
     forecaster.check_question(question)
-    context, dates = forecaster.context(series)
+    context, dates = forecaster.context(series, beyond_training=question.beyond_training)
     with torch.inference_mode():
         output = forecaster.model(*context)
     values, targets = middle(output)[0].numpy(), forecaster.targets
@@ -120,17 +121,40 @@ def _chunks(forecaster: "Forecaster", count: int) -> list[slice]:
 
 
 def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
-    """Return warnings about the look-back of a checked series and about the model, in words."""
-    facts, names = forecaster.facts, forecaster.channels
+    """Return warnings about look-back and horizon of a checked series and about the model, in words."""
+    facts = forecaster.facts
     if facts is None:
         return []
     warnings = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
     if facts.training_range is not None:
-        rows = slice(max(0, len(series.frame) - forecaster.context_length), None)
-        context = series.frame[names].iloc[rows].to_numpy(np.float64)
-        measured = series.observed_of(names)
-        warnings += facts.training_range.warnings(context, None if measured is None else np.asarray(measured)[rows])
-    return warnings
+        limits = facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
+        warnings += _look_back_warnings(forecaster, series, limits)
+    return [*warnings, *_horizon_warnings(forecaster, series)]
+
+
+def known_warnings(forecaster: "Forecaster", series: Series) -> list[str]:
+    """Return warnings about known numbers of look-back and horizon that are clearly outside the range of training."""
+    past = _look_back_warnings(forecaster, series, forecaster.known_range, CLEAR)
+    return [*past, *_horizon_warnings(forecaster, series, CLEAR)]
+
+
+def _look_back_warnings(
+    forecaster: "Forecaster", series: Series, limits: TrainingRange, margin: float = MARGIN
+) -> list[str]:
+    """Return warnings about the columns of `limits` in the look-back of a checked series."""
+    names, rows = list(limits.columns), slice(max(0, len(series.frame) - forecaster.context_length), None)
+    context, measured = series.frame[names].iloc[rows].to_numpy(np.float64), series.observed_of(names)
+    seen = None if measured is None else np.asarray(measured)[rows]
+    return limits.warnings(context, seen, margin) if names else []
+
+
+def _horizon_warnings(forecaster: "Forecaster", series: Series, margin: float = MARGIN) -> list[str]:
+    """Return warnings about the known numbers of the horizon."""
+    limits = forecaster.known_range
+    if not limits.columns:
+        return []
+    ahead = forecaster.known_ahead(series)[list(limits.columns)].to_numpy(np.float64)
+    return limits.horizon_warnings(ahead, margin)
 
 
 def naive_forecast(series: Series, targets: list[str], frequency: str, dates: pd.DatetimeIndex) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ class Ensemble:
         for place, run in enumerate(runs):
             if run.resolve() in [other.resolve() for other in runs[:place]]:
                 raise InputError(f"--run {run}: given twice, which would double its weight: give each run once")
-        first, *others = members = [Forecaster.load(run) for run in runs]
+        first, *others = members = _reading_alike([Forecaster.load(run) for run in runs])
         for run, other in zip(runs[1:], others, strict=True):
             if difference := _difference(first, other):
                 cure = "give runs of the same data, targets and horizon"
@@ -51,11 +52,11 @@ class Ensemble:
         levels: Sequence[float] = (),
         quantile: float | None = None,
         adaptive: bool = False,
+        beyond_training: bool = False,
     ) -> pd.DataFrame:
         """Return the mean of the forecasts of all members and of their interval ends; see `Forecaster.predict`."""
-        forecasts = [
-            member.predict(frame, known, levels=levels, quantile=quantile, adaptive=adaptive) for member in self.members
-        ]
+        asked: dict[str, Any] = {"levels": levels, "quantile": quantile, "adaptive": adaptive}
+        forecasts = [member.predict(frame, known, **asked, beyond_training=beyond_training) for member in self.members]
         mean = np.mean([forecast.to_numpy() for forecast in forecasts], axis=0)
         return pd.DataFrame(mean, index=forecasts[0].index, columns=forecasts[0].columns)
 
@@ -71,6 +72,13 @@ class Ensemble:
     def warnings(self, series: Series) -> list[str]:
         """Return the warnings of all members, each once."""
         return list(dict.fromkeys(text for member in self.members for text in member.warnings(series)))
+
+
+def _reading_alike(members: list[Forecaster]) -> list[Forecaster]:
+    """Return the members; if some read the known covariates and others do not, all get them."""
+    if all(member.unread for member in members):
+        return members
+    return [replace(each, known_covariates=each.unread, unread=[]) if each.unread else each for each in members]
 
 
 def _difference(first: Forecaster, other: Forecaster) -> str:

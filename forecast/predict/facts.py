@@ -2,18 +2,26 @@
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 import safetensors.torch
 
 from forecast.common.bounds import shapes_of
 from forecast.common.errors import InputError
+from forecast.common.text import is_plain
+from forecast.data.calendar import calendar_features, future_index
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.intervals import Calibration
 from forecast.evaluation.metrics import PREFERRED
+from forecast.model.presets import Sizes
 from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
+
+if TYPE_CHECKING:
+    from forecast.predict.forecaster import Forecaster
 
 ROWS = {"last_value": "the last value", "seasonal_naive": "the seasonal naive forecast", "linear": "ridge regression"}
 """Baselines of a result, as named in a warning."""
@@ -121,3 +129,38 @@ def _is_calibration(facts: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def check_manifest(forecaster: "Forecaster", sizes: Sizes) -> None:
+    """Raise ValueError for inconsistent entries of a manifest, such as one edited by hand."""
+    for key in ("targets", "past_covariates", "known_covariates", "unread", "cycles"):
+        if not isinstance(getattr(forecaster, key), list):
+            raise ValueError(f"{key} is not a list")
+    columns = [*forecaster.columns, *forecaster.unread, *(forecaster.time_format.columns or ())]
+    names = [*columns, *forecaster.cycles, forecaster.time_column, forecaster.frequency]
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise ValueError(f"{wrong[0]!r} is not a name")
+    if wrong := [name for name in names if not is_plain(name)]:
+        raise ValueError(f"{wrong[0]!r} has control characters")
+    if forecaster.last_rows is not None and (type(forecaster.last_rows) is not int or forecaster.last_rows < 1):
+        raise ValueError(f"last_rows {forecaster.last_rows!r} is not a number of rows")
+    if list(forecaster.scaler.columns) != forecaster.channels:
+        raise ValueError("the scaler has other columns")
+    past = set(forecaster.encoder.past_categories)
+    known = sorted([*forecaster.known_covariates, *forecaster.unread])
+    if sorted(forecaster.encoder.known) != known or not past <= set(forecaster.past_covariates):
+        raise ValueError("the encoder has other columns")
+    mean, scale = forecaster.scaler.mean, forecaster.scaler.scale
+    if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+        raise ValueError("the scaler is not finite or not positive")
+    calendar = calendar_features(future_index(pd.Timestamp(0), forecaster.frequency, 1), forecaster.cycles).shape[1]
+    layout = forecaster.encoder.layout(calendar, 0 if forecaster.holidays is None else len(forecaster.holidays.columns))
+    data_sizes = (len(forecaster.targets), len(forecaster.channels) - len(forecaster.targets), layout.width)
+    if data_sizes != (sizes.num_targets, sizes.num_past_covariates, sizes.num_known):
+        raise ValueError(f"numbers of targets, past covariates and known inputs are {data_sizes}")
+    if replace(layout, look_back=sizes.known_look_back) != sizes.layout:
+        raise ValueError("the known covariates have other kinds")
+    limits = None if forecaster.facts is None else forecaster.facts.training_range
+    ranged = forecaster.channels, [*forecaster.channels, *forecaster.encoder.numbers]
+    if limits is not None and list(limits.columns) not in ranged:
+        raise ValueError("the range of training has other columns")

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
-from forecast.common.text import is_plain
-from forecast.data.calendar import calendar_features, earlier_index, future_index
+from forecast.data.calendar import earlier_index, future_index
 from forecast.data.clock import Clock
 from forecast.data.holidays import Holidays
 from forecast.data.known import UNSEEN, KnownEncoder, known_inputs
@@ -25,16 +24,16 @@ from forecast.data.scaler import Scaler
 from forecast.data.series import Ahead, Series, read_known
 from forecast.data.table import read_table, tidy_names
 from forecast.data.timestamps import PLAIN, TimeFormat
+from forecast.data.training_range import TrainingRange
 from forecast.evaluation.intervals import Calibration
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
-from forecast.model.presets import Sizes
-from forecast.predict.answer import answer, warnings_of
+from forecast.predict.answer import answer, known_warnings, warnings_of
 from forecast.predict.exported import Exported, open_exported
-from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text
+from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text, check_manifest
 from forecast.predict.input import ENDS_IN_GAP, Expected, without_training_options
 from forecast.predict.intervals import Forecast, Question
-from forecast.predict.known import gather_known, rows_at
+from forecast.predict.known import gather_known, rows_at, series_with_unread, with_unread
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
@@ -56,6 +55,8 @@ class Forecaster:
         Names of the columns that the model reads up to the start of the forecast.
     known_covariates
         Names of the columns that the model reads over the horizon too.
+    unread
+        Known covariates of training that the forecast does not depend on: an input may lack them.
     time_column
         Name of the time column.
     frequency
@@ -91,6 +92,7 @@ class Forecaster:
     time_format: TimeFormat = PLAIN
     facts: ModelFacts | None = field(default=None, repr=False)
     attention: str | None = None
+    unread: list[str] = field(default_factory=list)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
@@ -157,6 +159,7 @@ class Forecaster:
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
             data, scaler = manifest["data"], Scaler.from_dict(manifest["scaler"])
+            unread = data.get("unread", [])
             forecaster = cls(
                 model=model(scaler),
                 scaler=scaler,
@@ -173,51 +176,29 @@ class Forecaster:
                 merges_series=bool(data.get("merged")),
                 last_rows=data.get("last_rows"),
                 path=where.parent if where.name == MANIFEST else where,
-                known_covariates=data.get("known_covariates", []),
+                known_covariates=[name for name in data.get("known_covariates", []) if name not in unread],
+                unread=unread,
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
                 holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
                 time_format=TimeFormat.of(data),
                 facts=ModelFacts.of(manifest, lambda: calibration(sizes.horizon, sizes.num_targets)),
             )
-            forecaster._check(sizes)
+            check_manifest(forecaster, sizes)
         except DAMAGE as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
             raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
         return forecaster
 
-    def _check(self, sizes: Sizes) -> None:
-        """Raise ValueError for inconsistent entries of a manifest, such as one edited by hand."""
-        for key in ("targets", "past_covariates", "known_covariates", "cycles"):
-            if not isinstance(getattr(self, key), list):
-                raise ValueError(f"{key} is not a list")
-        names = [*self.columns, *self.cycles, self.time_column, self.frequency, *(self.time_format.columns or ())]
-        if wrong := [name for name in names if not isinstance(name, str)]:
-            raise ValueError(f"{wrong[0]!r} is not a name")
-        if wrong := [name for name in names if not is_plain(name)]:
-            raise ValueError(f"{wrong[0]!r} has control characters")
-        if self.last_rows is not None and (type(self.last_rows) is not int or self.last_rows < 1):
-            raise ValueError(f"last_rows {self.last_rows!r} is not a number of rows")
-        if list(self.scaler.columns) != self.channels:
-            raise ValueError("the scaler has other columns")
-        past = set(self.encoder.past_categories)
-        if sorted(self.encoder.known) != sorted(self.known_covariates) or not past <= set(self.past_covariates):
-            raise ValueError("the encoder has other columns")
-        mean, scale = self.scaler.mean, self.scaler.scale
-        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
-            raise ValueError("the scaler is not finite or not positive")
-        calendar = calendar_features(future_index(pd.Timestamp(0), self.frequency, 1), self.cycles).shape[1]
-        layout = self.encoder.layout(calendar, 0 if self.holidays is None else len(self.holidays.columns))
-        data_sizes = (len(self.targets), len(self.channels) - len(self.targets), layout.width)
-        if data_sizes != (sizes.num_targets, sizes.num_past_covariates, sizes.num_known):
-            raise ValueError(f"numbers of targets, past covariates and known inputs are {data_sizes}")
-        if replace(layout, look_back=sizes.known_look_back) != sizes.layout:
-            raise ValueError("the known covariates have other kinds")
-
     @property
     def columns(self) -> list[str]:
         """Columns that an input must have."""
         return [*self.targets, *self.past_covariates, *self.known_covariates]
+
+    @property
+    def categorical(self) -> list[str]:
+        """The categorical columns that an input must have."""
+        return [name for name in self.encoder.categorical if name not in self.unread]
 
     @property
     def batch(self) -> int | None:
@@ -252,6 +233,7 @@ class Forecaster:
         levels: Sequence[float] = (),
         quantile: float | None = None,
         adaptive: bool = False,
+        beyond_training: bool = False,
     ) -> pd.DataFrame:
         """Forecast the steps after the last row of `frame`.
 
@@ -270,6 +252,8 @@ class Forecaster:
             Forecast this quantile, above 0 and below 1, in place of the point forecast.
         adaptive
             Adapt the intervals to the misses of earlier forecasts within `frame`.
+        beyond_training
+            Accept known covariates more than ten widths of the range of training from its middle.
 
         Returns
         -------
@@ -283,8 +267,8 @@ class Forecaster:
             If columns, frequency or time zone differ from training, values are invalid or far outside the range of
             training, `frame` has too few rows, or the run cannot give a level.
         UserWarning
-            A warning, not an error: if labels of a category do not occur in training and count as unknown, or if
-            `frame` ends in a gap. `warnings` tells whether the look-back left the range of training.
+            A warning, not an error: if labels of a category do not occur in training and count as unknown, if `frame`
+            ends in a gap, or if known covariates are outside the range of training by more than its width.
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         NotFiniteError
@@ -293,9 +277,10 @@ class Forecaster:
         series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
         if known is not None:
             series = self._with_known(series, known, "the known table")
+        table = self.answer(series, Question(tuple(levels), quantile, adaptive, beyond_training)).wide()
         if not isinstance(frame, Series):
             self._warn(series)
-        return self.answer(series, Question(tuple(levels), quantile, adaptive)).wide()
+        return table
 
     def check_question(self, question: Question) -> None:
         """Raise InputError if the model cannot answer a question, before any forecast is computed."""
@@ -314,41 +299,68 @@ class Forecaster:
         return answer(self, series, question)
 
     def warnings(self, series: Series) -> list[str]:
-        """Return warnings about the look-back of a checked series and about the model, in words."""
+        """Return warnings about look-back and horizon of a checked series and about the model, in words."""
         return warnings_of(self, series)
 
     def _warn(self, series: Series) -> None:
-        """Warn of unknown labels and of a gap at the end; the command line prints all notes instead."""
+        """Warn of known covariates unlike training and of a gap at the end; a command prints all notes instead."""
+        for text in known_warnings(self, series):
+            warnings.warn(text, UserWarning, stacklevel=3)
         notes = [*series.notes, *(note for table in self._with_unknown_noted(series).ahead for note in table.notes)]
         for note in notes:
             if UNSEEN in note or note.startswith(ENDS_IN_GAP):
                 warnings.warn(note, UserWarning, stacklevel=3)
 
-    def context(self, series: Series, stop: int | None = None) -> tuple[Context, pd.DatetimeIndex]:
+    def context(
+        self, series: Series, stop: int | None = None, *, beyond_training: bool = True
+    ) -> tuple[Context, pd.DatetimeIndex]:
         """Return the model's input for a forecast that starts at row `stop` of `series`, and the dates of the forecast.
 
         `stop` is at least `context_length`; None: the end of `series`. The steps before the first row of a shorter
-        series are masked; their known covariates repeat the first row.
+        series are masked; their known covariates repeat the first row. Known covariates far from training are refused
+        unless `beyond_training`.
         """
         end = len(series.frame) if stop is None else stop
         places = np.arange(end - self.context_length, end)
         context = series.frame.iloc[places.clip(min=0)]
+        if not beyond_training:
+            self.known_range.refuse_far(context, "the input")
         absent = int((places < 0).sum())
         past = self.clock.to_training_clock(pd.DatetimeIndex(context.index[absent:]))
         if absent:
             past = pd.DatetimeIndex(earlier_index(past, self.frequency, absent).append(past))
-        ahead = future_index(past, self.frequency, self.horizon)  # calendar features follow the clock of training
-        zone = pd.DatetimeIndex(context.index).tz
-        dates = (ahead if zone is None else ahead.tz_convert(zone)).rename(self.time_column)
+        ahead, dates = self._horizon(past, pd.DatetimeIndex(context.index))
         past_known = known_inputs(past, self.cycles, self.encoder, context, series.labels, self.holidays)
         observed = self._observed(series, places)
         window = Context(
             past=torch.tensor(context[self.channels].to_numpy(np.float64))[None],
             past_known=torch.from_numpy(past_known)[None],
-            future_known=torch.from_numpy(self._future_known(series, end, ahead, dates))[None],
+            future_known=torch.from_numpy(self._future_known(series, end, ahead, dates, beyond_training))[None],
             past_observed=None if observed is None else torch.tensor(observed)[None],
         )
         return window, dates
+
+    def _horizon(self, past: pd.DatetimeIndex, rows: pd.DatetimeIndex) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
+        """Return the times of the steps after `past`, on the clock of training, and their dates in the zone of `rows`.
+
+        Calendar features follow the clock of training.
+        """
+        ahead = future_index(past, self.frequency, self.horizon)
+        dates = ahead if rows.tz is None else ahead.tz_convert(rows.tz)
+        return ahead, dates.rename(self.time_column)
+
+    @cached_property
+    def known_range(self) -> TrainingRange:
+        """The limits of the known numbers in training; a run of before they were kept has none."""
+        limits = None if self.facts is None else self.facts.training_range
+        read = [name for name in self.encoder.numbers if name not in self.unread]
+        return TrainingRange.nothing() if limits is None else limits.of(read)
+
+    def known_ahead(self, series: Series) -> pd.DataFrame:
+        """Return the known covariates of the steps after a checked series, shape (h, K), labels as text."""
+        rows = pd.DatetimeIndex(series.frame.index[-self.context_length :])
+        times, dates = self._horizon(self.clock.to_training_clock(rows), rows)
+        return self._gathered(series, len(series.frame), times, dates, beyond_training=True)
 
     def _observed(self, series: Series, places: np.ndarray) -> np.ndarray | None:
         """Return which values of the rows at `places` were measured, (T, C_in); None without a mask, or if all were.
@@ -361,9 +373,12 @@ class Forecaster:
             return None if before.all() else before
         return np.asarray(observed[places.clip(min=0)] & (places >= 0)[:, None])
 
-    def _future_known(self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex) -> np.ndarray:
+    def _future_known(
+        self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex, beyond_training: bool
+    ) -> np.ndarray:
         """Return the known inputs (h, F) of the steps from row `end` of `series` on."""
-        future, labels = self._gathered(series, end, times, dates), {}
+        future, labels = self._gathered(series, end, times, dates, beyond_training), {}
+        future = with_unread(future, self.encoder, self.unread)
         for name in self.encoder.categorical:
             if name in self.encoder.past_categories:  # a past covariate has no future
                 future[name], labels[name] = np.nan, ()
@@ -372,7 +387,9 @@ class Forecaster:
             future[name], labels[name] = codes.astype(np.float64), tuple(values)
         return known_inputs(times, self.cycles, self.encoder, future, labels, self.holidays)
 
-    def _gathered(self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex) -> pd.DataFrame:
+    def _gathered(
+        self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex, beyond_training: bool
+    ) -> pd.DataFrame:
         """Return the known covariates of the steps from row `end` of `series` on, labels as text."""
         if not self.known_covariates:
             return pd.DataFrame(index=times)
@@ -380,11 +397,20 @@ class Forecaster:
         if end < len(series.frame):
             rows = decode_labels(series.frame[self.known_covariates].iloc[end : end + self.horizon], series.labels)
             tables = (Ahead(rows, np.arange(end, end + len(rows)) + 2, "the table"), *tables)
-        empty = [name for name in self.encoder.empty_labels if name in self.encoder.categories]
-        return gather_known(tables, self.known_covariates, times, dates, self.clock, self.encoder.check_range, empty)
+        empty = [name for name in self.encoder.empty_labels if name in self.known_covariates]
+        check = self.encoder.check_range if beyond_training else self._check_near
+        return gather_known(tables, self.known_covariates, times, dates, self.clock, check, empty)
+
+    def _check_near(self, known: pd.DataFrame, source: str) -> None:
+        """Raise InputError for known numbers far from training."""
+        self.encoder.check_range(known, source)
+        self.known_range.refuse_far(known, source)
 
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the series with a table of known covariates, whose values count first."""
+        if self.unread and not self.known_covariates:
+            note = f"{source}: not read: the forecast does not depend on {', '.join(map(repr, self.unread[:3]))}"
+            return replace(series, notes=(*series.notes, note))
         if not self.known_covariates:
             raise InputError(
                 f"{source}: the model has no known covariates: leave this table out, or name a run "
@@ -401,7 +427,7 @@ class Forecaster:
                 time_column=time_column,
                 time_format=self.time_format.fitting(table, time_column),
                 known=self.known_covariates,
-                categorical=self.encoder.categorical,
+                categorical=self.categorical,
                 policies=self.policies,
             )
         return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
@@ -424,7 +450,7 @@ class Forecaster:
             targets=self.targets,
             past_covariates=self.past_covariates,
             known_covariates=self.known_covariates,
-            categorical=self.encoder.categorical,
+            categorical=self.categorical,
             time_column=self.time_column,
             frequency=self.frequency,
             policies=self.policies,
@@ -432,11 +458,11 @@ class Forecaster:
             shown=self.shown,
             merges_series=self.merges_series,
             last_rows=self.last_rows,
-            empty_labels=self.encoder.empty_labels,
+            empty_labels=[name for name in self.encoder.empty_labels if name not in self.unread],
             time_format=self.time_format,
         )
         with without_training_options():
-            series = expected.check(frame, source)
+            series = series_with_unread(expected.check(frame, source), self.encoder, self.unread)
         index = pd.DatetimeIndex(series.frame.index)
         self.clock.check(index, source)
         self.scaler.check_range(series.frame[self.channels].to_numpy(np.float64), index, source)

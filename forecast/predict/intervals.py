@@ -25,11 +25,14 @@ class Question:
         Quantile level of the values, above 0 and below 1; None: the point forecast.
     adaptive
         Whether the intervals follow the misses of earlier forecasts within the input.
+    beyond_training
+        Whether known covariates far outside the range of training are accepted.
     """
 
     levels: tuple[float, ...] = ()
     quantile: float | None = None
     adaptive: bool = False
+    beyond_training: bool = False
 
     def __post_init__(self) -> None:
         for level in self.levels:

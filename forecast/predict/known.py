@@ -1,14 +1,16 @@
 """Known covariates of the horizon, gathered from the tables of the user, and a template of what is missing."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.data.clock import Clock
+from forecast.data.known import KnownEncoder
 from forecast.data.labels import EMPTY
-from forecast.data.series import Ahead
+from forecast.data.series import Ahead, Series
 
 SHOWN = 3
 """Largest number of column names in a message."""
@@ -71,6 +73,28 @@ def rows_at(table: Ahead, columns: Sequence[str], times: pd.DatetimeIndex, clock
     rows = table.frame.reindex(columns=list(columns)).astype(object).iloc[places].set_axis(times)
     rows.loc[places < 0] = np.nan  # place -1 took the last row
     return rows
+
+
+def with_unread(frame: pd.DataFrame, encoder: KnownEncoder, unread: Sequence[str]) -> pd.DataFrame:
+    """Return a frame with the known covariates that no forecast depends on: the mean of training, or no label."""
+    if not unread:
+        return frame
+    means = dict(zip(encoder.numbers, encoder.mean, strict=True))
+    values = pd.DataFrame({name: means.get(name, np.nan) for name in unread}, index=frame.index)
+    return pd.concat([frame, values], axis=1)
+
+
+def series_with_unread(series: Series, encoder: KnownEncoder, unread: Sequence[str]) -> Series:
+    """Return a checked series with the columns of `with_unread`, which count as measured."""
+    if not unread:
+        return series
+    observed = series.observed
+    return replace(
+        series,
+        frame=with_unread(series.frame, encoder, unread),
+        observed=None if observed is None else np.pad(observed, ((0, 0), (0, len(unread))), constant_values=True),
+        labels={**series.labels, **{name: () for name in unread if name in encoder.categories}},
+    )
 
 
 def _places(table: Ahead, times: pd.DatetimeIndex, clock: Clock) -> np.ndarray:

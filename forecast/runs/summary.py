@@ -33,6 +33,9 @@ NAMES = {
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "SQL", "skill")
 
+COLUMNS = 3
+"""Largest number of columns that a line names."""
+
 FEW_STEPS = 100
 """Number of steps below which a training without a gain is no evidence against the model."""
 
@@ -65,10 +68,30 @@ def scored_split(result: Mapping[str, Any]) -> str:
 
 def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines below the table: the scores, the skill, what was known ahead, and the achievable skill."""
-    foresight = foresight_note(result)
+    foresight, readers = foresight_note(result), readers_note(result)
     no_test = [] if scored_split(result) == "test" else [NO_TEST]
     reached = [achieved_line(result["diagnostic"])] if "diagnostic" in result else []
-    return (*no_test, *_score_notes(result), *([] if foresight is None else [foresight]), *reached)
+    more = [note for note in (readers, foresight) if note is not None]
+    return (*no_test, *_score_notes(result), *more, *reached)
+
+
+READERS = {"model": "the model", "linear_path": "its linear path", "linear": "the ridge"}
+"""Rows that can read known covariates, by their names in a line."""
+
+
+def readers_note(result: Mapping[str, Any]) -> str | None:
+    """Return a line on the rows that read the known covariates; None without any, or if the run does not say."""
+    readers, names = look_up(result, "data.known_readers"), result["data"].get("known_covariates") or []
+    if readers is None or not names:
+        return None
+    listed = ", ".join(map(shown, names[:COLUMNS])) + (f" and {len(names) - COLUMNS} more" * (len(names) > COLUMNS))
+    rows = {row: name for row, name in READERS.items() if row != "linear_path" or result["linear_path"] is not None}
+    reading, left = ([name for row, name in rows.items() if (row in readers) is is_read] for is_read in (True, False))
+    unneeded = "" if "model" in readers else "; a forecast does not need them"
+    if not reading:
+        return f"known covariates ({listed}): no row reads them{unneeded}"
+    others = f", not by {' and '.join(left)}" if left else ""
+    return f"known covariates ({listed}): read by {' and '.join(reading)}{others}{unneeded}"
 
 
 def foresight_note(result: Mapping[str, Any]) -> str | None:
@@ -97,9 +120,17 @@ def row_name(row: str, result: Mapping[str, Any]) -> str:
     if row == "model" and "alone" in result:
         return f"mean of {len(result['alone'])} models"
     data = result["data"]
+    if row in READERS and is_without_known(row, result):
+        return f"{NAMES[row]}, without known columns"
     if row != "seasonal_naive" or data.get("season") is None or data.get("frequency") is None:
         return NAMES[row]
     return f"{NAMES[row]} ({season_name(data['season'], data['frequency'])})"
+
+
+def is_without_known(row: str, result: Mapping[str, Any]) -> bool:
+    """Return whether the result has known covariates, and this row does not read them."""
+    readers = look_up(result, "data.known_readers")
+    return readers is not None and bool(result["data"].get("known_covariates")) and row not in readers
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
@@ -212,8 +243,9 @@ def interval_line(result: Mapping[str, Any]) -> str | None:
 
 
 def warnings(result: Mapping[str, Any]) -> list[str]:
-    """Return the warnings on a run: its speed on a busy machine, and a better baseline."""
-    return [text for text in (busy_warning(result["speed"]), baseline_warning(result)) if text is not None]
+    """Return the warnings on a run: its data, its speed on a busy machine, and a better baseline."""
+    texts = [*(look_up(result, "data.warnings") or []), busy_warning(result["speed"]), baseline_warning(result)]
+    return [text for text in texts if text is not None]
 
 
 def busy_warning(speed: Mapping[str, float | None]) -> str | None:

@@ -57,7 +57,7 @@ def write_outcome(
         "precision": prepared.precision,
         "versions": results.versions(),
         "commit": results.commit(),
-        "data": _data_facts(data, config),
+        "data": {**_data_facts(data, config), "known_readers": _known_readers(prepared)},
         "model": {
             "parameters": sum(parameter.numel() for parameter in network.parameters()),
             "steps": fit.steps,
@@ -91,6 +91,17 @@ def write_outcome(
     return result
 
 
+def _known_readers(prepared: Preparation) -> list[str]:
+    """Return the rows of the result that read the known covariates."""
+    network, path = prepared.network, prepared.network.linear_path
+    reads = {
+        "model": network.reads_known,
+        "linear_path": path is not None and path.reads_known,
+        "linear": prepared.linear_maps.baseline.known is not None,
+    }
+    return [row for row, is_read in reads.items() if is_read] if prepared.data.source.known_covariates else []
+
+
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
     train, test = data.parts["train"], data.parts["test"]
     return {
@@ -117,6 +128,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "placement": data.placement.facts(),
         "policies": data.source.series.policies.facts(),
         "notes": list(data.notes),
+        "warnings": data.warnings,
     }
 
 

@@ -122,7 +122,8 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
     parameters = sum(parameter.numel() for parameter in network.parameters())
     size = f"{len(data.index):,} rows, {counted(len(data.source.targets), 'target')}; windows: {windows}"
     placement = [str(data.placement)] if data.placement.is_notable else []
-    for line in (*data.notes, size, *roles_lines(data.source), *placement):
+    warnings = [f"WARNING: {text}" for text in data.warnings]
+    for line in (*data.notes, *warnings, size, *roles_lines(data.source), *placement):
         if line not in announced:
             print(f"{name}: {line}")
             announced.add(line)
@@ -162,7 +163,7 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     fitted_on = "all windows" if ridge.every == 1 else f"1 window in {ridge.every}"
     print(
         f"linear baseline: ridge regression on the last {ridge.look_back:,} steps, penalty {ridge.penalty:.2g}, fitted "
-        f"on {fitted_on}"
+        f"on {fitted_on}{_known_inputs(prepared)}"
     )
     if start is not None:
         source = "this ridge regression" if start.name == ridge.name else start.name
@@ -178,6 +179,16 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
             "horizon, or set training.start_confidence=null"
         )
     print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)
+
+
+def _known_inputs(prepared: Preparation) -> str:
+    """Return whether the linear baseline reads the known covariates; empty without any."""
+    if not prepared.data.source.known_covariates:
+        return ""
+    if prepared.linear_maps.baseline.known is not None:
+        return "; it reads the known covariates"
+    few = prepared.data.layout.look_back is not None
+    return f"; it does not read the known covariates{', since validation is better without them' if few else ''}"
 
 
 def _ended_by_epochs(prepared: Preparation) -> str:

@@ -114,7 +114,8 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)
-    run.close(prepared.architecture, {**data.manifest(), **forecast_facts(result, data.training_range())})
+    manifest = data.manifest(reads_known=network.reads_known)
+    run.close(prepared.architecture, {**manifest, **forecast_facts(result, data.training_range())})
     return result
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -136,3 +137,11 @@ def test_a_formula_after_a_semicolon_or_tab_is_in_quotation_marks(name: str) -> 
     assert file.getvalue().decode() == f'"{name}"\n1.5\n'
     assert csv_bytes([{name: name}], [name]).decode() == f'"{name}"\n"{name}"\n'
     assert csv_bytes([{"a": "b; c"}], ["a"]).decode() == "a\nb; c\n"
+
+
+@pytest.mark.parametrize("cell", ["+" + "1" * 100_000 + "x", "\t " * 50_000 + "x", "'" * 100_000, ";\t" * 50_000])
+def test_a_long_cell_takes_a_moment(cell: str) -> None:
+    began = time.process_time()
+    write_frame(io.BytesIO(), pd.DataFrame({"a": [cell]}))
+    assert unguard(guard(cell)) == cell
+    assert time.process_time() - began < 1

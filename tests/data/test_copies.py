@@ -1,11 +1,14 @@
 """Known covariates that contain the answer are refused, also behind gaps and spikes; others are not."""
 
+import time
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.copies import check_copies
+from forecast.data.copies import check_copies, check_parts
 
 SIGNAL = np.random.default_rng(1).standard_normal(200).cumsum()
 
@@ -100,3 +103,77 @@ def test_two_columns_with_a_common_spike_are_no_copies() -> None:
     one[100] += 1e6
     other[100] += 1e6
     check_copies(pd.DataFrame({"x": one}), pd.DataFrame({"y": other}), horizon=96)
+
+
+# --- parts of a target
+
+
+def counts(rows: int = 600, columns: int = 3) -> pd.DataFrame:
+    generator = np.random.default_rng(11)
+    day = 1 + np.sin(np.arange(rows) * np.pi / 12)[:, None]
+    return pd.DataFrame(generator.poisson(20 * day, (rows, columns)) + 1.0, columns=list("abcdefgh")[:columns])
+
+
+def check(known: pd.DataFrame, target: pd.Series, others: pd.DataFrame | None = None, horizon: int = 12) -> list[str]:
+    """Check parts as a training does, copies first."""
+    check_copies(known, target.to_frame("y"), horizon)
+    return check_parts(known, target.to_frame("y"), known[[]] if others is None else others, horizon)
+
+
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda parts: parts["a"] + parts["b"],
+        lambda parts: parts["a"] - parts["b"],
+        lambda parts: (0.3 * parts["a"] + parts["b"]).round(1) + 400,
+        lambda parts: parts["a"] * parts["b"],
+        lambda parts: parts["a"] / parts["b"],
+        lambda parts: (parts["a"] + parts["b"]).shift(-5),
+        lambda parts: (parts["a"] + parts["b"]).shift(3),
+        lambda parts: (parts["a"] + parts["b"]).where(np.arange(len(parts)) != 450, 9e5),
+        lambda parts: (parts["a"] + parts["b"]).where(np.arange(len(parts)) % 50 > 2),
+    ],
+)
+def test_known_columns_that_make_up_the_target_are_refused_by_name(
+    combine: Callable[[pd.DataFrame], pd.Series],
+) -> None:
+    parts = counts()
+    with pytest.raises(InputError, match=r"columns 'a', 'b' together determine the target 'y'"):
+        check(parts, combine(parts))
+
+
+def test_the_meter_whose_difference_is_the_target_is_refused() -> None:
+    parts = counts(columns=1)
+    with pytest.raises(InputError, match=r"column 'meter' determines the target 'y'"):
+        check(pd.DataFrame({"meter": parts["a"].cumsum()}), parts["a"])
+
+
+def test_parts_are_found_among_more_columns_than_rows() -> None:
+    generator = np.random.default_rng(12)
+    known = pd.DataFrame(generator.poisson(20, (57, 300)) + 0.0, columns=[f"k{place}" for place in range(300)])
+    with pytest.raises(InputError, match=r"columns 'k7', 'k200' together determine the target 'y'"):
+        check(known, known["k7"] + 2 * known["k200"])
+
+
+def test_columns_that_explain_most_of_a_target_are_no_parts_of_it() -> None:
+    parts = counts(columns=8)
+    noise = np.random.default_rng(13).standard_normal(len(parts))
+    assert check(parts, parts["a"] + parts["b"] + 2 * noise) == []
+    assert check(parts, parts["a"].shift(-12) + parts["b"].shift(-12), horizon=12) == []  # a horizon later
+    assert check(parts.iloc[:50], pd.Series(noise[:50])) == []
+
+
+def test_a_part_that_makes_up_the_target_with_another_column_is_noted() -> None:
+    parts = counts()
+    (note,) = check(parts[["a", "c"]], parts["a"] + parts["b"], parts[["b"]])
+    assert note.startswith("'a': a part of the target 'y', which it makes up with other columns")
+    assert check(parts[["c"]], parts["a"] + parts["b"], parts[["a", "b"]]) == []
+
+
+def test_many_columns_and_targets_are_compared_in_seconds() -> None:
+    """Pair by pair, 350 series with a known column each took minutes."""
+    known, targets = (pd.DataFrame(np.random.default_rng(seed).standard_normal((57, 150))) for seed in (14, 15))
+    began = time.process_time()
+    check_copies(known, targets, horizon=12)
+    check_parts(known, targets, known.iloc[:, :0], horizon=12)
+    assert time.process_time() - began < 8

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import time
 from pathlib import Path
 
 import numpy as np
@@ -79,3 +80,9 @@ def test_a_name_of_any_characters_survives_the_option(name: str) -> None:
     word = list_word("data.targets", [name, "other"])
     assert list(map(str, compose("data=csv", "data.path=x.csv", word)["data"]["targets"])) == [name, "other"]
     assert re.search(r"^data\.targets=\[.*,other\]$", word)
+
+
+def test_a_name_of_many_backslashes_takes_a_moment() -> None:
+    began = time.process_time()
+    list_word("data.targets", ["\\" * 100_000 + "x"])
+    assert time.process_time() - began < 1

@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import numpy as np
@@ -153,3 +154,14 @@ def test_static_covariates_are_scaled_over_the_targets_and_text_has_an_indicator
     features = static_features({"size": [1, 3], "region": ["north", "south"], "new": [True, True]}, 2)
     assert features.tolist() == [[-1, 1, 0, 0], [1, 0, 1, 0]]
     assert static_features({}, 3).shape == (3, 0)
+
+
+def test_a_long_cell_of_digits_takes_a_moment() -> None:
+    """A pattern took the square of the number of zeros."""
+    began = time.process_time()
+    for label in ("0" * 100_000 + "x", "-" + "0" * 100_000 + ".", "1." + "0" * 100_000 + "x"):
+        assert as_in_training(label, ["a"]) == label
+    assert time.process_time() - began < 1
+    assert as_in_training("-007.50", ["-7.5", "7.5"]) == "-7.5"
+    assert as_in_training("000", ["0"]) == as_in_training("0.", ["0"]) == "0"
+    assert as_in_training("7.5.0", ["7.5"]) == "7.5.0"

@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import numpy as np
@@ -221,3 +222,11 @@ def test_none_among_dates_is_an_empty_cell(tmp_path: Path) -> None:
     path.write_text("date,x\n2020-01-01,1\nNone,2\n2020-01-03,3\n")
     with pytest.raises(InputError, match=r"row 3: no date \(1 empty in total\)"):
         read_series(path)
+
+
+@pytest.mark.parametrize("cell", ["1" + " " * 100_000 + "x", " " * 100_000, "1" * 100_000 + "x", "'" * 100_000])
+def test_a_long_cell_takes_a_moment(cell: str) -> None:
+    table = pd.DataFrame({"a": [cell, "x", "y"]})
+    began = time.process_time()
+    encode_covariates(table, ["a"], [], np.arange(3) + 2, "a.csv")
+    assert time.process_time() - began < 1

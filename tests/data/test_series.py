@@ -130,6 +130,28 @@ def test_an_unnamed_row_counter_is_not_a_series(tmp_path: Path) -> None:
     assert series.notes[0] == "column 0 has no name and only counts the rows: left out"
 
 
+@pytest.mark.parametrize("first", [1, 52_110])
+@pytest.mark.parametrize("direction", [1, -1])
+def test_a_named_row_counter_is_not_a_series_unless_it_is_named_as_a_target(first: int, direction: int) -> None:
+    counter = direction * np.arange(first, first + 300)
+    counter[-1] += 500  # the logger lost rows
+    table = hourly(300).assign(RECORD=counter)
+    series = series_from_frame(table)
+    assert list(series.frame) == ["load", "oil"]
+    assert "'RECORD' only counts the rows: left out, unless data.targets names it" in series.notes
+    assert list(series_from_frame(table, columns=["RECORD", "load"]).frame) == ["RECORD", "load"]
+    assert list(series_from_frame(table, covariates=["RECORD"]).frame) == ["load", "oil", "RECORD"]
+
+
+def test_numbers_that_rise_are_no_counter_and_a_counter_alone_is_a_series() -> None:
+    rows = len(hourly())
+    meter = np.random.default_rng(0).integers(0, 3, rows).cumsum()
+    assert list(series_from_frame(hourly().assign(meter=meter, step=2 * np.arange(rows))).frame) == [
+        *("load", "oil", "meter", "step")
+    ]
+    assert list(series_from_frame(hourly()[["date"]].assign(a=np.arange(rows))).frame) == ["a"]
+
+
 # --- files that are no table
 
 

@@ -252,3 +252,45 @@ def test_the_column_of_dates_is_found_by_its_format() -> None:
         find_time_column(table, "my.csv")
     with pytest.raises(InputError, match=r"my.csv: no column holds dates of data.date_format=%Y .*correct it"):
         find_time_column(table, "my.csv", "%Y")
+
+
+# --- day and month swapped in a part of a file
+
+
+def swapped(times: pd.DatetimeIndex, which: np.ndarray, form: str = "%d/%m/%Y", other: str = "%m/%d/%Y") -> pd.Series:
+    """Return dates in a format, in the other one where `which` and the day is at most 12, as a spreadsheet does."""
+    return pd.Series(np.where(which & (times.day <= 12), times.strftime(other), times.strftime(form)))
+
+
+@pytest.mark.parametrize("frequency", ["D", "W", "B", "6h"])
+@pytest.mark.parametrize("part", [slice(None), slice(0, 150), slice(100, 300)])
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("american", [False, True])
+def test_the_order_of_the_rows_tells_swapped_days(frequency: str, part: slice, backwards: bool, american: bool) -> None:
+    times = pd.date_range("2019-01-01", periods=400, freq=frequency)[:: -1 if backwards else 1]
+    which = np.zeros(len(times), dtype=bool)
+    which[part] = True
+    hour = " %H:%M" if frequency == "6h" else ""
+    forms = [f"%d/%m/%Y{hour}", f"%m/%d/%Y{hour}"]
+    column = swapped(times, which, *(forms[::-1] if american else forms))
+    read, _, notes = parse_times(column, np.arange(len(column)) + 2, "a.csv, column 'date'")
+    assert list(read) == list(times)
+    assert any(
+        "dates have day and month swapped, as the order of the rows shows, such as row" in note for note in notes
+    )
+
+
+def test_doubled_rows_and_a_row_out_of_order_hide_no_swapped_days() -> None:
+    times = pd.date_range("2019-01-01", periods=400, freq="D")
+    times = times.append(times[[300, 5]]).take([*range(301), 400, *range(301, 360), 401, *range(360, 400)])
+    column = swapped(times, np.ones(len(times), dtype=bool))
+    read, _, _ = parse_times(column, np.arange(len(column)) + 2, "a.csv, column 'date'")
+    assert list(np.delete(read, 361)) == list(np.delete(times, 361))
+
+
+def test_dates_that_are_only_shuffled_are_read_as_written() -> None:
+    times = pd.date_range("2019-01-01", periods=400, freq="D")
+    column = pd.Series(times.strftime("%d/%m/%Y")).sample(frac=1, random_state=0)
+    read, _, notes = parse_times(column, np.arange(400) + 2, "a.csv, column 'date'")
+    assert list(read) == list(pd.to_datetime(column, format="%d/%m/%Y"))
+    assert not any("swapped" in note for note in notes)

@@ -4,9 +4,11 @@ import json
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from forecast.data.training_range import TrainingRange
+from forecast.common.errors import InputError
+from forecast.data.training_range import CLEAR, TrainingRange
 
 LENGTH = 20
 VALUES = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 100.0] + [0.0, 1e6]
@@ -129,3 +131,42 @@ def test_a_counter_that_pauses_keeps_the_spread_of_its_pause() -> None:
     values = (steps.cumsum() + np.random.default_rng(1).normal(size=2000))[:, None]
     pause = np.lib.stride_tricks.sliding_window_view(values[1000:, 0], LENGTH).std(-1)
     np.testing.assert_allclose(TrainingRange.fit(values, ["a"], LENGTH).lowest_spread, pause.min(), rtol=1e-6)
+
+
+# --- known covariates
+
+KNOWN = TrainingRange.fit(np.array([[0.0, 5.0], [10.0, 5.0]] * 30), ["k", "constant"], LENGTH)
+
+
+def test_a_known_number_of_the_horizon_outside_the_range_is_warned_of() -> None:
+    assert KNOWN.horizon_warnings(np.array([[3.0, 5.0], [10.9, 5.0]])) == []
+    (text,) = KNOWN.horizon_warnings(np.array([[3.0, 5.0], [-40.0, 5.0]]))
+    start = "a known covariate of the horizon left the range of training: 'k' reaches -40"
+    assert text == f"{start}, below the 0 to 10 of training"
+    assert KNOWN.horizon_warnings(np.array([[3.0, 5.0], [19.0, 5.0]]), CLEAR) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "accepted", "refused"), [("k", [-94.0, 104.0], [-9999.0, 106.0, 5000.0]), ("constant", [6.0], [5000.0])]
+)
+def test_a_known_number_ten_widths_off_is_refused_by_column_and_date(
+    column: str, accepted: list[float], refused: list[float]
+) -> None:
+    def table(value: float) -> pd.DataFrame:
+        frame = pd.DataFrame({"k": 5.0, "constant": 5.0}, index=pd.date_range("2024-01-01", periods=3, freq="D"))
+        frame.loc["2024-01-01", column] = np.nan
+        frame.loc["2024-01-02", column] = value
+        return frame
+
+    for value in accepted:
+        KNOWN.refuse_far(table(value), "a.csv")
+    for value in refused:
+        with pytest.raises(
+            InputError, match=rf"^a.csv, column '{column}', 2024-01-02 00:00:00: {value:g} is .* widths"
+        ):
+            KNOWN.refuse_far(table(value), "a.csv")
+
+
+def test_limits_of_some_columns_leave_out_those_without_limits() -> None:
+    assert KNOWN.of(["constant", "other"]).columns == ("constant",)
+    assert TrainingRange.nothing().of(["k"]).columns == ()

@@ -1,5 +1,6 @@
 """Files of known covariates: the template that a user fills in, and paths that cannot be used."""
 
+import json
 import os
 import shlex
 from pathlib import Path
@@ -180,3 +181,38 @@ def test_a_run_without_known_covariates_takes_no_known_file(
     assert run_predict(tiny_run.path, tmp_path, tiny_run.table, known) == (2, set())
     line = f"error: {known}: the model has no known covariates: leave this table out, or name a run that was trained "
     assert one_error(capsys) == f"{line}with data.known_covariates"
+
+
+# --- numbers unlike those of training
+
+
+def test_known_numbers_outside_the_range_of_training_are_warned_of_in_words_and_in_the_description(
+    known_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = save(tmp_path / "known.csv", replaced(future, 3, "wind speed", 30.0)())
+    source = replaced(past, 230, "wind speed", -25.0)().loc[FEW:]
+    assert run_predict(known_run, tmp_path, source, table)[0] == 0
+    printed = capsys.readouterr().out
+    written = json.loads((tmp_path / "out.json").read_text())["warnings"]
+    for start in ("the input left", "a known covariate of the horizon left"):
+        (text,) = [text for text in written if text.startswith(f"{start} the range of training: ")]
+        assert "'wind speed' reaches" in text
+        assert f"WARNING: {text}" in printed
+    with pytest.warns(UserWarning, match=r"known covariate of the horizon left .* 'wind speed' reaches 30"):
+        load(known_run).predict(past(), known=replaced(future, 3, "wind speed", 30.0)())
+
+
+def test_a_known_number_of_another_unit_is_refused_unless_it_is_accepted(
+    known_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = save(tmp_path / "known.csv", replaced(future, 3, "wind speed", -9999.0)())
+    assert run_predict(known_run, tmp_path, SOURCE, table) == (2, set())
+    error = one_error(capsys)
+    assert f"{table}, column 'wind speed', {DATES[3]}: -9999 is " in error
+    assert "or accept it with --beyond-training" in error
+    source = save(tmp_path / "input.csv", SOURCE)
+    words = ["--run", str(known_run), "--input", str(source), "--known", str(table), "--beyond-training"]
+    assert predict([*words, "--output", str(tmp_path / "out.csv")]) == 0
+    with pytest.raises(InputError, match="wind speed"):
+        load(known_run).predict(replaced(past, 230, "wind speed", 4000.0)(), known=future())
+    load(known_run).predict(replaced(past, 100, "wind speed", 4000.0)(), known=future())  # before the look-back
