@@ -11,7 +11,6 @@ from forecast.report.comparisons import (
     NOT_SHOWN,
     NOT_TESTED,
     ONE_FORECAST,
-    WORSE,
     Comparison,
     Comparisons,
     baselines_of,
@@ -366,13 +365,13 @@ def _other_controls(section: Section, comparisons: Comparisons, shown: Compariso
             f"`{arm}`: self-attention is not shown to help."
         )
     for pair in pairs:
-        if pair.verdict in (BETTER, WORSE) or (pair.verdict == NOT_SHOWN and pair.setting.is_linear_path):
-            yield _control(pair)
-        elif pair.verdict == NOT_TESTED:
+        if pair.verdict == NOT_TESTED:
             yield (
                 f"At look-back {pair.setting.look_back:,}, `{pair.setting.arm}` was not tested against the control "
                 f"`{pair.against.arm}`: {pair.why}."
             )
+        elif pair.verdict != NOT_SHOWN or pair.setting.is_linear_path:
+            yield _control(pair)
 
 
 def _budget(section: Section) -> Iterator[str]:
@@ -413,6 +412,7 @@ def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
 def _reasons(where: str, every: Sequence[Comparison]) -> Iterator[str]:
     """Yield other reasons to leave the reference where nothing trains faster, or that there are none.
 
+    A lower error that is not decided is no reason, and not everything is compared then.
     `every` has the comparisons with the reference there, those of the control too.
     """
     pairs = [pair for pair in every if pair.setting.mechanism not in (REFERENCE, CONTROL)]
@@ -444,7 +444,9 @@ def _is_a_reason(pair: Comparison) -> bool:
 
 def _is_unknown(pair: Comparison) -> bool:
     untested = pair.verdict == NOT_TESTED and pair.why != ONE_FORECAST
-    return untested or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
+    return (
+        untested or pair.is_undecided or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
+    )
 
 
 def _arm(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> Iterator[str]:
