@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from forecast.common.files import look_up
 from forecast.common.text import counted, from_to
 from forecast.report.budget import is_best_last, is_partial, is_short, passes, steps_of_a_pass
 from forecast.report.comparisons import (
@@ -22,6 +23,7 @@ from forecast.report.costs import (
     COSTS,
     INFERENCE,
     MEMORY,
+    PROCESSOR,
     TRAINING,
     busy_words,
     clearly_cheaper,
@@ -58,6 +60,10 @@ FEWEST, MOST = 3, 5
 """Sentences of an answer."""
 
 
+EQUAL = 1.01
+"""Ratio of test MSE up to which the linear path of a void comparison is no gain over a baseline."""
+
+
 class Answer(NamedTuple):
     """The most important sentences first, and the other ones; names are in backticks."""
 
@@ -82,9 +88,11 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     )
     if not section.same_windows:
         beaten, lowest = [], list(_different_windows(comparisons))
-    decision = [*_void(section), *beaten]
-    news = [*_headline(section, comparisons, chosen), *([] if beaten else lowest)]
-    limits = [*_linear_paths(section), *_left_out(left_out), *busy_words(section)]
+    void = list(_void(section))
+    decision = [*void, *beaten]
+    take = [] if short or not section.same_windows else list(_nothing_gained(section, comparisons, void=bool(void)))
+    news = [*(take if decision else []), *_headline(section, comparisons, chosen), *([] if beaten else lowest)]
+    limits = [*([] if void else _linear_paths(section)), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
     findings = [
         *([] if control is None else [_control(control)]),
@@ -98,6 +106,7 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
         *at_each_look_back(comparisons),
         *less,
         *other,
+        *([] if decision else take),
         *_budget(section),
         *(lowest if beaten else []),
         *([] if chosen is None else _other_costs(chosen)),
@@ -118,15 +127,34 @@ def _in_section(section: Section, sentence: str) -> str:
 
 
 def _void(section: Section) -> Iterator[str]:
-    """Yield that no forecast uses attention, if that holds for all settings."""
-    if all(setting.is_linear_path for setting in section.settings):
-        too_short = not any(can_count(run.result) for setting in section.settings for run in setting.runs)
-        why = (
-            "validation is too short to accept a training"
-            if too_short
-            else "validation gave the encoder-decoder no weight in any setting"
+    """Yield that no forecast uses attention, if that holds for all settings but the control."""
+    settings = [setting for setting in section.settings if setting.mechanism != CONTROL] or section.settings
+    if not all(setting.is_linear_path for setting in settings):
+        return
+    why, other = "validation gave the encoder-decoder no weight in any setting", ""
+    if not all(setting.is_linear_path for setting in section.settings):
+        why, other = "validation gave the encoder-decoder no weight except in the control", "other "
+    elif not any(can_count(run.result) for setting in settings for run in setting.runs):
+        why = "validation is too short to accept a training"
+    yield f"The comparison of attention is void: {why}, so no {other}forecast uses attention."
+
+
+def _nothing_gained(section: Section, comparisons: Comparisons, *, void: bool) -> Iterator[str]:
+    """Yield the baseline to take if no model is better; validation chooses the baseline.
+
+    In a void comparison, a model that is better by less than `EQUAL` is the same linear path.
+    """
+    paths = ("validation.scaled.mse", MSE)
+    scored = [
+        baseline for baseline in baselines_of(section) if None not in [look_up(baseline.scores, at) for at in paths]
+    ]
+    chosen = min(scored, key=lambda baseline: float(look_up(baseline.scores, paths[0])), default=None)
+    best = error(comparisons.best)
+    if chosen is not None and chosen.mse <= (EQUAL if void else 1) * best:
+        yield (
+            f"Take {chosen.label}, nothing is gained here: it has test MSE {score(chosen.mse)}, the best model, "
+            f"`{comparisons.best.arm}`, has {score(best)}."
         )
-        yield f"The comparison of attention is void: {why}, so no forecast uses attention."
 
 
 def _beaten(section: Section, comparisons: Comparisons) -> Iterator[str]:
@@ -158,7 +186,7 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
             yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
         else:
             yield f"Nearest to it, {own} takes {times} times as long as {against}{ends}."
-    if chosen.why != ONE_FORECAST:
+    if not chosen.is_of_linear_paths:
         yield _sentence(_after(chosen) + quality_words(chosen))
 
 
@@ -181,15 +209,30 @@ def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
         yield f"No mechanism was trained at a look-back of `{section.reference}`."
         return
     if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
-        tested = [pair for pair in pairs if pair.why != ONE_FORECAST]
-        if tested:
-            pair = min(tested, key=lambda pair: (-pair.setting.look_back, error(pair.setting)))
-            yield f"At look-back {pair.setting.look_back:,}, {quality_words(pair)}."
+        yield from _on_a_busy_machine(pairs)
         return
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
         yield "Training was not timed: timing skips the first steps, and too few others followed."
         return
     yield (f"No training time can be compared with `{section.reference}`: devices, batches or other conditions differ.")
+
+
+def _on_a_busy_machine(pairs: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the headline from processor times: of the cheapest mechanism that seems no worse, else of the best one."""
+
+    def order(pair: Comparison) -> tuple[int, float, float]:
+        is_pick = not pair.seems_worse and clearly_cheaper(PROCESSOR, pair.setting, pair.against)
+        saved = (times_cheaper(PROCESSOR, pair.setting, pair.against) or 0.0) if is_pick else 0.0
+        return -pair.setting.look_back, -saved, error(pair.setting)
+
+    pair = min(pairs, key=order)
+    where = f"At look-back {pair.setting.look_back:,},"
+    if not pair.is_of_linear_paths:
+        yield f"{where} {quality_words(pair)}."
+    if times_cheaper(PROCESSOR, pair.setting, pair.against) is not None:
+        times, ends = times_words(PROCESSOR, pair.against, pair.setting)
+        own, against = f"`{pair.setting.arm}`", f"`{pair.against.arm}`"
+        yield f"{where} training {own} takes {times} times the processor time of {against}{ends}."
 
 
 def _other_costs(pair: Comparison) -> Iterator[str]:
@@ -254,7 +297,9 @@ def _indistinguishable(section: Section, comparisons: Comparisons) -> Iterator[s
     best = comparisons.best
     if all(setting.is_linear_path for setting in section.settings):
         return
-    pairs = [pair for pair in comparisons.with_best.values() if pair.verdict == NOT_SHOWN]
+    pairs = [
+        pair for pair in comparisons.with_best.values() if pair.verdict == NOT_SHOWN and not pair.is_of_linear_paths
+    ]
     cheaper = [
         pair for pair in pairs if pair.setting.mechanism != CONTROL and clearly_cheaper(TRAINING, pair.setting, best)
     ]

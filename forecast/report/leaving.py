@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from forecast.common.text import from_to
-from forecast.report.comparisons import NOT_TESTED, ONE_FORECAST, Comparison, Comparisons
+from forecast.report.comparisons import NOT_TESTED, Comparison, Comparisons
 from forecast.report.costs import TRAINING, Cost, cheaper_range, clearly_cheaper, rounds_cheaper, times_cheaper
 from forecast.report.phrases import interval_words, listed, rounded, signed
 from forecast.report.sections import CONTROL, REFERENCE, Setting
@@ -95,7 +95,7 @@ def at_each_look_back(comparisons: Comparisons) -> Iterator[str]:
 def _saved(comparisons: Comparisons, look_back: int) -> Iterator[str]:
     """Yield the training time that the main mechanism saves and its difference in error."""
     pair = main_pair(comparisons, look_back)
-    if pair is None or pair.why == ONE_FORECAST:
+    if pair is None or pair.is_of_linear_paths:
         return
     own, against = pair.setting, pair.against
     where = f"At look-back {look_back:,},"

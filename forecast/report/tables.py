@@ -13,7 +13,17 @@ from forecast.common.timing import LEAST_ROUNDS
 from forecast.evaluation.interval_scores import LEVELS, REPORTED
 from forecast.evaluation.significance import DRAWS, LEVEL, Interval
 from forecast.report.budget import facts_of
-from forecast.report.comparisons import LEAST_FREEDOM, MSE, Baseline, Comparison, Comparisons, SeedSpread, baselines_of
+from forecast.report.comparisons import (
+    LEAST_FREEDOM,
+    MSE,
+    ONE_SEED,
+    UNDECIDED,
+    Baseline,
+    Comparison,
+    Comparisons,
+    SeedSpread,
+    baselines_of,
+)
 from forecast.report.costs import (
     BUSY_NOTE,
     CLEARLY,
@@ -21,6 +31,7 @@ from forecast.report.costs import (
     INFERENCE,
     MARK,
     MEMORY,
+    PROCESSOR,
     TIMES,
     TRAINING,
     Cost,
@@ -166,8 +177,10 @@ def result_table(section: Section) -> FoldingTable:
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
     is_weighted = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
+    is_busy = any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings)
     share = ("enc.-dec., %",) if is_weighted else ()
-    folded = ("skill, %", "val. MSE", *share, *more, "fit, min", "best step")
+    processor = ("train, CPU ms/window",) if is_busy else ()
+    folded = ("skill, %", "val. MSE", *share, *more, "fit, min", "best step", *processor)
     headings = (
         *("mechanism", "look-back", "seeds", "test MSE", "test MAE"),
         *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated"),
@@ -176,6 +189,9 @@ def result_table(section: Section) -> FoldingTable:
     settings = [setting for arm in section.arms for setting in section.of(arm)]
     cells = [_result_cells(setting, _undominated(setting, fronts), more, is_weighted) for setting in settings]
     baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(section)]
+    if is_busy:
+        cells = [[*row, rounded(PROCESSOR.of(setting))] for row, setting in zip(cells, settings, strict=True)]
+        baselines = [[*row, ""] for row in baselines]
     notes = (
         "MSE, MAE: on z-scores of the training split, mean ± standard deviation over the seeds.",
         "The last rows are baselines on the same windows. skill: test MSE relative to seasonal naive."
@@ -191,7 +207,7 @@ def result_table(section: Section) -> FoldingTable:
         "not dominated: the costs for which no other setting has both a lower error and a lower cost.",
         f"Costs are compared under {main_conditions(section)}"
         + (", times as in the table Timed in turn." if any(compared_in_turn(section, cost) for cost in TIMES) else "."),
-        *((BUSY_NOTE,) if any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings) else ()),
+        *((BUSY_NOTE,) if is_busy else ()),
     )
     return FoldingTable("Results", headings, cells + baselines, notes, folded=folded)
 
@@ -396,8 +412,16 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
             if any(pair.interval and pair.interval.capped for pair in comparisons.every)
             else ()
         ),
+        *(text for verdict, text in _UNDECIDED.items() if any(pair.verdict == verdict for pair in comparisons.every)),
         *(f"not tested: {why}" for why in sorted(untested)),
     )
+
+
+_UNDECIDED = {
+    ONE_SEED: f"{ONE_SEED}: the variance between seeds is unknown, so the interval holds for these runs only.",
+    UNDECIDED: f"{UNDECIDED}: the correlation of the differences lasts too long for these windows.",
+}
+"""Notes on verdicts that are missing although the interval excludes 0."""
 
 
 def _known(seeds: Mapping[int, SeedSpread]) -> dict[SeedSpread, list[int]]:

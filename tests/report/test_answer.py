@@ -345,7 +345,7 @@ def test_settings_with_one_seed_are_counted(tmp_path: Path) -> None:
 
 def test_forecasts_without_attention_in_some_settings_are_counted(tmp_path: Path) -> None:
     for name in ("full", "linear", "mean"):
-        write_run(tmp_path / name, result_of(name, share=0.5 if name == "mean" else 0.0), errors(0.4, 1))
+        write_run(tmp_path / name, result_of(name, share=0.5 if name == "linear" else 0.0), errors(0.4, 1))
     text = "\n".join(everything(tmp_path))
     assert "void" not in text
     assert "In 2 of 3 settings, validation gave the encoder-decoder no weight: attention has no part in their" in text
@@ -372,6 +372,36 @@ def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path, 
     text = "\n".join([*sentences, *details])
     assert "was not tested against the control `mean`: both forecasts use the linear path alone." in text
     assert "self-attention" not in text
+
+
+def test_a_comparison_in_which_only_the_control_has_weight_is_void_first(tmp_path: Path) -> None:
+    """The linear paths differ slightly, since each was trained beside another mechanism."""
+    for number, name in enumerate(("full", "probsparse", "linear", "mean")):
+        series = errors(0.38, 1) * (1 + 1e-4 * number)
+        share = 0.04 if name == "mean" else 0.0
+        write_run(tmp_path / name, result_of(name, mse=float(series.mean()), share=share), series)
+    sentences, details = answer_of(tmp_path)
+    assert sentences[0] == (
+        "On etth1, horizon 96, the comparison of attention is void: validation gave the encoder-decoder no weight "
+        "except in the control, so no other forecast uses attention."
+    )
+    assert sentences[1] == (
+        "Take linear (ridge), nothing is gained here: it has test MSE 0.3800, the best model, `full`, has 0.3790."
+    )
+    paths = ("`full` and", "`probsparse` and", "`linear` and")
+    assert not any("indistinguishable" in each and each.startswith(paths) for each in [*sentences, *details])
+    assert_short([*sentences, *details])
+
+
+@pytest.mark.parametrize(("ridge", "taken"), [(0.399, True), (0.401, False)])
+def test_a_report_says_to_take_a_baseline_that_no_model_beats(ridge: float, taken: bool, tmp_path: Path) -> None:
+    write_results(tmp_path, *(result_of(name, mse=0.4, linear=ridge) for name in ("full", "linear")))
+    sentence = (
+        "Take linear (ridge), nothing is gained here: it has test MSE 0.3990, the best model, `full`, has 0.4000."
+    )
+    assert (sentence in everything(tmp_path)) == taken
+    short = [result_of(name, mse=0.4, linear=0.1, steps=30, best_step=10) for name in ("full", "linear")]
+    assert "nothing is gained" not in "\n".join(everything(write_results(tmp_path / "short", *short)))
 
 
 def test_an_attention_without_weight_is_not_judged_against_the_control(tmp_path: Path) -> None:
