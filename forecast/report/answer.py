@@ -133,7 +133,7 @@ def _void(section: Section) -> Iterator[str]:
         return
     why, other = "validation gave the encoder-decoder no weight in any setting", ""
     if not all(setting.is_linear_path for setting in section.settings):
-        why, other = "validation gave the encoder-decoder no weight except in the control", "other "
+        why, other = "validation gave the encoder-decoder weight only in the control", "other "
     elif not any(can_count(run.result) for setting in settings for run in setting.runs):
         why = "validation is too short to accept a training"
     yield f"The comparison of attention is void: {why}, so no {other}forecast uses attention."

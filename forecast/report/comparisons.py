@@ -17,7 +17,7 @@ from forecast.evaluation.significance import LEVEL, Interval, mean_interval
 from forecast.report.sections import CONTROL, REFERENCE, Key, Section, Setting
 from forecast.runs.read import FinishedRun
 from forecast.runs.run import ERRORS
-from forecast.runs.summary import NAMES
+from forecast.runs.summary import NAMES, typical_skill
 
 Windows: TypeAlias = "pd.Series[float] | str"
 """MSE of each test window on z-scores, mean over seeds, by rising origin; or the reason why there is none."""
@@ -295,7 +295,8 @@ def baselines_of(section: Section) -> list[Baseline]:
             for run in setting.runs:
                 scores = run.result["baselines"].get(name)
                 if (mse := look_up(scores, MSE)) is not None:
-                    gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}"))
+                    typical = typical_skill(scores)
+                    gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}")) if typical is None else typical
                     seen = look_up(run.result, "linear_fit.look_back") if name == LINEAR else None
                     kept = alike.setdefault(f"{mse:.6g}", (scores, gain, set(), setting.arm))
                     kept[2].add(seen or setting.look_back)

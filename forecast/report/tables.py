@@ -48,7 +48,7 @@ from forecast.report.costs import (
 from forecast.report.phrases import interval_cell, level_cell, rounded, score, signed, with_deviation
 from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.runs.read import FIGURES, SCORES
-from forecast.runs.summary import foresight_note
+from forecast.runs.summary import dominant_series, foresight_note, typical_skill
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,7 @@ HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MAS
 """Short names of scores."""
 
 MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
+TYPICAL = "test.typical.skill"
 
 SHORT_NAMES = {TRAINING.key: "train", INFERENCE.key: "infer", MEMORY.key: "peak"}
 """Names of the costs in the column `not dominated`: the first words of their columns."""
@@ -198,6 +199,7 @@ def result_table(section: Section) -> FoldingTable:
         if section.same_windows
         else "Not all rows are on the same test windows. The last rows are baselines. skill: test MSE relative to "
         "seasonal naive.",
+        *_series_result_notes(section),
         "val.: the validation split, which selected the step.",
         *_foresight_notes(section),
         *(("enc.-dec.: mixing weight of the encoder-decoder; the linear path has the rest.",) if is_weighted else ()),
@@ -220,13 +222,31 @@ def _result_cells(setting: Setting, not_dominated: str, more: dict[str, str], is
         *(with_deviation(setting.mean(path), setting.deviation(path)) for path in (MSE, MAE)),
         *(_with_mark(cost, setting) for cost in COSTS),
         not_dominated,
-        signed(100 * setting.mean(SKILL)),
+        signed(100 * setting.mean(TYPICAL if _has_many_series(setting) else SKILL)),
         score(setting.mean(VALIDATION)),
         *([rounded(100 * setting.mean(SHARE))] if is_weighted else []),
         *(rounded(setting.mean(path)) for path in more.values()),
         rounded(setting.mean("speed.fit_seconds") / 60),
         f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}",
     ]
+
+
+def _has_many_series(setting: Setting) -> bool:
+    return all(typical_skill(run.result) is not None for run in setting.runs)
+
+
+def _series_result_notes(section: Section) -> list[str]:
+    """Return what the skill of many series is, how many beat the seasonal naive forecast, and which one dominates."""
+    settings = [setting for arm in section.arms for setting in section.of(arm) if _has_many_series(setting)]
+    notes = ["skill: of the median series, since one series may decide the mean over many."] if settings else []
+    for setting in settings:
+        count = len(setting.runs[0].result["data"]["targets"])
+        better = f"{setting.mean('test.typical.better'):,.0f} of {count:,} series"
+        notes.append(f"{setting.arm} at {setting.look_back:,}: lower MSE than seasonal naive in {better}.")
+    runs = [run for setting in section.settings for run in setting.runs]
+    dominant = dict(found for run in runs if (found := dominant_series(run.result)) is not None)
+    notes += [f"{name} has up to {100 * share:.0f} % of a model's MSE." for name, share in dominant.items()]
+    return notes
 
 
 def _with_mark(cost: Cost, setting: Setting) -> str:

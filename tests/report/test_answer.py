@@ -382,8 +382,8 @@ def test_a_comparison_in_which_only_the_control_has_weight_is_void_first(tmp_pat
         write_run(tmp_path / name, result_of(name, mse=float(series.mean()), share=share), series)
     sentences, details = answer_of(tmp_path)
     assert sentences[0] == (
-        "On etth1, horizon 96, the comparison of attention is void: validation gave the encoder-decoder no weight "
-        "except in the control, so no other forecast uses attention."
+        "On etth1, horizon 96, the comparison of attention is void: validation gave the encoder-decoder weight only in "
+        "the control, so no other forecast uses attention."
     )
     assert sentences[1] == (
         "Take linear (ridge), nothing is gained here: it has test MSE 0.3800, the best model, `full`, has 0.3790."
