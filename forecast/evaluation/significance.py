@@ -84,7 +84,7 @@ def block_means(difference: Tensor, overlap: int, fewest: int = FEWEST) -> Tenso
     difference = difference[~difference.isnan()]
     if not len(difference):
         return difference
-    wanted = least_block(difference.double().cpu().numpy(), overlap)
+    wanted = least_block(memory(difference.double().cpu().numpy(), overlap), overlap)
     blocks = max(len(difference) // wanted, min(fewest, count_blocks(len(difference), overlap)))
     return torch.stack([block.mean() for block in difference.tensor_split(blocks)])
 
@@ -181,9 +181,9 @@ LARGEST = 0.98
 """Largest correlation of values one overlap apart that `memory` uses."""
 
 
-def least_block(series: np.ndarray, overlap: int) -> int:
-    """Return the least length of a block: two overlaps, and `MEMORIES` memories."""
-    return max(2 * overlap, math.ceil(MEMORIES * memory(series, overlap)))
+def least_block(lasts: float, overlap: int) -> int:
+    """Return the least length of a block for a `memory` of `lasts` steps: two overlaps, and `MEMORIES` memories."""
+    return max(2 * overlap, math.ceil(MEMORIES * lasts))
 
 
 LEVEL, DRAWS = 0.99, 9999
@@ -245,8 +245,9 @@ def mean_interval(series: np.ndarray, overlap: int, *, level: float = LEVEL, dra
     longest = count // LEAST_BLOCKS
     if longest < max(1, overlap):
         return None
-    lasting = 2 * memory(series, overlap) > longest
-    wanted = max(math.ceil(LONGER * block_length(series)), least_block(series, overlap), math.ceil(count / MOST_BLOCKS))
+    lasts = memory(series, overlap)
+    lasting = 2 * lasts > longest
+    wanted = max(math.ceil(LONGER * block_length(series)), least_block(lasts, overlap), math.ceil(count / MOST_BLOCKS))
     block = min(wanted, longest)
     blocks, mean = count / block, float(series.mean())
     inner = min(level, LEVEL)
