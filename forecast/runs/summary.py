@@ -161,7 +161,7 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
             continue
         scaled, original = row["test"]["scaled"], row["test"]["original"]
         pooled = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
-        gain = pooled if (typical := typical_skill(row)) is None else typical
+        gain = pooled if typical_skill(result) is None or (own := typical_skill(row)) is None else own
         scores = [_score(scaled["mse"]), _score(scaled["mae"]), f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # None in a file where it is no number
         sql = (row["test"].get("intervals") or {}).get("sql")  # None in a run of before intervals
