@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from forecast.common.files import look_up
 from forecast.common.text import counted, from_to
 from forecast.report.budget import is_best_last, is_partial, is_short, passes, steps_of_a_pass
 from forecast.report.comparisons import (
@@ -31,6 +30,7 @@ from forecast.report.costs import (
     times_cheaper,
     verdict,
 )
+from forecast.report.decision import advice, beaten_words, void_words
 from forecast.report.leaving import (
     at_each_look_back,
     look_backs_of,
@@ -54,14 +54,10 @@ from forecast.report.phrases import (
 )
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
-from forecast.runs.summary import can_count
+from forecast.runs.summary import scored_split
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
-
-
-EQUAL = 1.01
-"""Ratio of test MSE up to which the linear path of a void comparison is no gain over a baseline."""
 
 
 class Answer(NamedTuple):
@@ -71,10 +67,6 @@ class Answer(NamedTuple):
     details: list[str]
 
 
-MARGIN = 1.1
-"""Least ratio of test MSE at which a baseline is called better: baselines have no window errors to test."""
-
-
 def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Answer:
     """Return the answer: the decision, the main result, its limits and the control, as far as there is room.
 
@@ -82,17 +74,17 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     """
     chosen = main_pair(comparisons)
     beaten, lowest, short = (
-        list(_beaten(section, comparisons)),
+        list(beaten_words(section, comparisons)),
         list(_lowest(section, comparisons)),
         list(_short(section)),
     )
     if not section.same_windows:
         beaten, lowest = [], list(_different_windows(comparisons))
-    void = list(_void(section))
+    void = list(void_words(section))
     decision = [*void, *beaten]
-    take = [] if short or not section.same_windows else list(_nothing_gained(section, comparisons, void=bool(void)))
+    take = [] if short or not section.same_windows else list(advice(section, comparisons, void=bool(void)))
     news = [*(take if decision else []), *_headline(section, comparisons, chosen), *([] if beaten else lowest)]
-    limits = [*([] if void else _linear_paths(section)), *_left_out(left_out), *busy_words(section)]
+    limits = [*_no_test(section), *([] if void else _linear_paths(section)), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
     findings = [
         *([] if control is None else [_control(control)]),
@@ -124,48 +116,6 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
 def _in_section(section: Section, sentence: str) -> str:
     """Return the first sentence of an answer, which names the data and the horizon."""
     return f"On {section.title}, {sentence[0].lower()}{sentence[1:]}"
-
-
-def _void(section: Section) -> Iterator[str]:
-    """Yield that no forecast uses attention, if that holds for all settings but the control."""
-    settings = [setting for setting in section.settings if setting.mechanism != CONTROL] or section.settings
-    if not all(setting.is_linear_path for setting in settings):
-        return
-    why, other = "validation gave the encoder-decoder no weight in any setting", ""
-    if not all(setting.is_linear_path for setting in section.settings):
-        why, other = "validation gave the encoder-decoder weight only in the control", "other "
-    elif not any(can_count(run.result) for setting in settings for run in setting.runs):
-        why = "validation is too short to accept a training"
-    yield f"The comparison of attention is void: {why}, so no {other}forecast uses attention."
-
-
-def _nothing_gained(section: Section, comparisons: Comparisons, *, void: bool) -> Iterator[str]:
-    """Yield the baseline to take if no model is better; validation chooses the baseline.
-
-    In a void comparison, a model that is better by less than `EQUAL` is the same linear path.
-    """
-    paths = ("validation.scaled.mse", MSE)
-    scored = [
-        baseline for baseline in baselines_of(section) if None not in [look_up(baseline.scores, at) for at in paths]
-    ]
-    chosen = min(scored, key=lambda baseline: float(look_up(baseline.scores, paths[0])), default=None)
-    best = error(comparisons.best)
-    if chosen is not None and chosen.mse <= (EQUAL if void else 1) * best:
-        yield (
-            f"Take {chosen.label}, nothing is gained here: it has test MSE {score(chosen.mse)}, the best model, "
-            f"`{comparisons.best.arm}`, has {score(best)}."
-        )
-
-
-def _beaten(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield that a baseline is better than the best model by the margin, with both errors."""
-    lowest = min(baselines_of(section), key=lambda baseline: baseline.mse, default=None)
-    best = error(comparisons.best)
-    if lowest is not None and lowest.mse > 0 and best >= MARGIN * lowest.mse:
-        yield (
-            f"Every model is worse than {lowest.label}: the best, `{comparisons.best.arm}`, has test MSE {score(best)} "
-            f"against {score(lowest.mse)} ({signed(100 * (best / lowest.mse - 1))} %)."
-        )
 
 
 def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
@@ -348,6 +298,16 @@ def _short(section: Section) -> Iterator[str]:
         f"{len(short)} of {counted(len(runs), 'training')} {verb} too short to judge errors ({', '.join(causes)}): "
         f"train longer{cure}."
     )
+
+
+def _no_test(section: Section) -> Iterator[str]:
+    """Yield how many runs have scores of validation instead of a test split, if any."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    if count := sum(scored_split(run.result) != "test" for run in runs):
+        yield (
+            f"{count} of {counted(len(runs), 'run')} had no test split: what is called test here is validation, which "
+            "selected the weights."
+        )
 
 
 def _left_out(count: int) -> Iterator[str]:
