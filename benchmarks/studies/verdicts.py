@@ -118,14 +118,14 @@ def intervals(count: int, draws: int = 1999) -> Iterator[Row]:
 
 def tables(of_sweeps: pd.DataFrame, of_intervals: pd.DataFrame) -> str:
     """Return the Markdown tables of the page: verdicts by seeds and coefficient, and intervals."""
+    groups = [(f"{seeds}", f"{phi:g}", group) for (seeds, phi), group in of_sweeps.groupby(["seeds", "coefficient"])]
     rows = []
-    for (seeds, coefficient), group in of_sweeps.groupby(["seeds", "coefficient"]):
-        shares = [_per_cent(group[key].sum(), group["comparisons"].sum()) for key in ("false", "marked")]
-        rows.append([f"{seeds}", f"{coefficient:g}", f"{group['sweeps'].sum():,}", *shares])
-    total = of_sweeps["comparisons"].sum()
-    shares = [_per_cent(of_sweeps[key].sum(), total) for key in ("false", "marked")]
-    rows.append(["all", "all", f"{of_sweeps['sweeps'].sum():,}", *shares])
-    verdicts = table(("seeds", "coefficient", "sweeps", "false verdicts, %", "perhaps too narrow, %"), rows)
+    for seeds, coefficient, group in [*groups, ("all", "all", of_sweeps)]:
+        sweeps, pairs = group["sweeps"].sum(), group["comparisons"].sum()
+        shares = _per_cent(group["false"].sum(), pairs), _per_cent(group["sweeps_with_false"].sum(), sweeps)
+        rows.append([seeds, coefficient, f"{sweeps:,}", *shares, _per_cent(group["marked"].sum(), pairs)])
+    columns = ("seeds", "coefficient", "sweeps", "false verdicts, %", "sweeps with one, %", "perhaps too narrow, %")
+    verdicts = table(columns, rows)
     headings = (
         *("coefficient", "horizon", "windows", "interval misses, %", "and decides, %", "perhaps too narrow, %"),
         "validation rule wrong, %",

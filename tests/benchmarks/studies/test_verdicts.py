@@ -29,10 +29,14 @@ def test_one_mechanism_under_four_names_has_hardly_a_false_verdict(coefficient: 
 def test_the_tables_have_the_shares_of_each_kind_and_of_all() -> None:
     kind = {"seeds": 1, "horizon": 24, "windows": 600, "noise": OWN}
     counts = {"sweeps": 10, "comparisons": 90, "marked": 9}
-    sweeps = pd.DataFrame([{**kind, **counts, "coefficient": phi, "false": int(phi)} for phi in (0.0, 9.0)])
+    false = (
+        {"coefficient": 0.0, "false": 0, "sweeps_with_false": 0},
+        {"coefficient": 9.0, "false": 9, "sweeps_with_false": 2},
+    )
+    sweeps = pd.DataFrame([{**kind, **counts, **more} for more in false])
     series = {"coefficient": 0.9, "horizon": 24, "windows": 600, "series": 200}
     intervals = pd.DataFrame([{**series, "missed": 3, "missed_unmarked": 2, "marked": 8, "accepted": 22}])
     text = tables(sweeps, intervals)
-    assert "| 1 | 9 | 10 | 10.0 | 10.0 |" in text
-    assert "| all | all | 20 | 5.0 | 10.0 |" in text
+    assert "| 1 | 9 | 10 | 10.0 | 20.0 | 10.0 |" in text
+    assert "| all | all | 20 | 5.0 | 10.0 | 10.0 |" in text
     assert "| 0.9 | 24 | 600 | 1.5 | 1.0 | 4.0 | 11.0 |" in text
