@@ -41,7 +41,7 @@ class Table:
         return "\n".join([*head, _line(self.headings), rule, *map(_line, self.cells), *notes, *([""] if head else [])])
 
     def to_terminal(self, *, compact: bool = False) -> "TerminalTable":
-        """Return the table for rich; a compact table has no grid and folds its first column."""
+        """Return the table for rich; a compact table has no grid and folds its first column. Numbers are never cut."""
         from rich import box  # imported here: most writers of tables print nothing
         from rich.table import Table as TerminalTable
         from rich.text import Text
@@ -58,6 +58,7 @@ class Table:
                 justify="left" if place < self.words else "right",
                 no_wrap=bool(place) == compact,
                 overflow="fold" if compact and not place else "ellipsis",
+                min_width=max((len(row[place]) for row in self.cells), default=None) if place >= self.words else None,
             )
         for cells in self.cells:
             texts = [Text(shown(cell)) for cell in cells]

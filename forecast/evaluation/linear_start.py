@@ -161,7 +161,7 @@ def choose_start(
         Steps in a season; 1 for none.
     confidence
         Confidence level, 0.5 to 1, that the challenger is better, from the means of blocks of windows. Its score must
-        be better too. Neighbouring blocks share targets, so the error rate is slightly too high: 14 of 100 at 0.9, for
+        be better too. Neighbouring blocks share targets, so the error rate is slightly too high: 12 of 100 at 0.9, for
         moving averages as long as the overlap. With None, a better score is enough.
     batch_size
         Windows per batch.
@@ -191,7 +191,7 @@ def choose_start(
     if confidence is None:
         return maps[challenger]
     gains = [mse[challenger] - mse[best] for mse in errors]
-    blocks = [block_means(gain, trial.windows.overlap) for gain, trial in zip(gains, trials, strict=True)]
+    blocks = [block_means(gain, trial.windows.overlap, FEWEST) for gain, trial in zip(gains, trials, strict=True)]
     return maps[challenger if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else best]
 
 

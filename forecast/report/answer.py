@@ -11,7 +11,6 @@ from forecast.report.comparisons import (
     NOT_SHOWN,
     NOT_TESTED,
     ONE_FORECAST,
-    WORSE,
     Comparison,
     Comparisons,
     baselines_of,
@@ -23,6 +22,7 @@ from forecast.report.costs import (
     COSTS,
     INFERENCE,
     MEMORY,
+    PROCESSOR,
     TRAINING,
     busy_words,
     clearly_cheaper,
@@ -30,6 +30,7 @@ from forecast.report.costs import (
     times_cheaper,
     verdict,
 )
+from forecast.report.decision import advice, beaten_words, void_words
 from forecast.report.leaving import (
     at_each_look_back,
     look_backs_of,
@@ -53,7 +54,7 @@ from forecast.report.phrases import (
 )
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
-from forecast.runs.summary import can_count
+from forecast.runs.summary import scored_split
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
@@ -66,10 +67,6 @@ class Answer(NamedTuple):
     details: list[str]
 
 
-MARGIN = 1.1
-"""Least ratio of test MSE at which a baseline is called better: baselines have no window errors to test."""
-
-
 def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Answer:
     """Return the answer: the decision, the main result, its limits and the control, as far as there is room.
 
@@ -77,15 +74,17 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     """
     chosen = main_pair(comparisons)
     beaten, lowest, short = (
-        list(_beaten(section, comparisons)),
+        list(beaten_words(section, comparisons)),
         list(_lowest(section, comparisons)),
         list(_short(section)),
     )
     if not section.same_windows:
         beaten, lowest = [], list(_different_windows(comparisons))
-    decision = [*_void(section), *beaten]
-    news = [*_headline(section, comparisons, chosen), *([] if beaten else lowest)]
-    limits = [*_linear_paths(section), *_left_out(left_out), *busy_words(section)]
+    void = list(void_words(section))
+    decision = [*void, *beaten]
+    take = [] if short or not section.same_windows else list(advice(section, comparisons, void=bool(void)))
+    news = [*(take if decision else []), *_headline(section, comparisons, chosen), *([] if beaten else lowest)]
+    limits = [*_no_test(section), *([] if void else _linear_paths(section)), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
     findings = [
         *([] if control is None else [_control(control)]),
@@ -99,6 +98,7 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
         *at_each_look_back(comparisons),
         *less,
         *other,
+        *([] if decision else take),
         *_budget(section),
         *(lowest if beaten else []),
         *([] if chosen is None else _other_costs(chosen)),
@@ -116,29 +116,6 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
 def _in_section(section: Section, sentence: str) -> str:
     """Return the first sentence of an answer, which names the data and the horizon."""
     return f"On {section.title}, {sentence[0].lower()}{sentence[1:]}"
-
-
-def _void(section: Section) -> Iterator[str]:
-    """Yield that no forecast uses attention, if that holds for all settings."""
-    if all(setting.is_linear_path for setting in section.settings):
-        too_short = not any(can_count(run.result) for setting in section.settings for run in setting.runs)
-        why = (
-            "validation is too short to accept a training"
-            if too_short
-            else "validation gave the encoder-decoder no weight in any setting"
-        )
-        yield f"The comparison of attention is void: {why}, so no forecast uses attention."
-
-
-def _beaten(section: Section, comparisons: Comparisons) -> Iterator[str]:
-    """Yield that a baseline is better than the best model by the margin, with both errors."""
-    lowest = min(baselines_of(section), key=lambda baseline: baseline.mse, default=None)
-    best = error(comparisons.best)
-    if lowest is not None and lowest.mse > 0 and best >= MARGIN * lowest.mse:
-        yield (
-            f"Every model is worse than {lowest.label}: the best, `{comparisons.best.arm}`, has test MSE {score(best)} "
-            f"against {score(lowest.mse)} ({signed(100 * (best / lowest.mse - 1))} %)."
-        )
 
 
 def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
@@ -159,7 +136,7 @@ def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | N
             yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
         else:
             yield f"Nearest to it, {own} takes {times} times as long as {against}{ends}."
-    if chosen.why != ONE_FORECAST:
+    if not chosen.is_of_linear_paths:
         yield _sentence(_after(chosen) + quality_words(chosen))
 
 
@@ -182,15 +159,30 @@ def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
         yield f"No mechanism was trained at a look-back of `{section.reference}`."
         return
     if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
-        tested = [pair for pair in pairs if pair.why != ONE_FORECAST]
-        if tested:
-            pair = min(tested, key=lambda pair: (-pair.setting.look_back, error(pair.setting)))
-            yield f"At look-back {pair.setting.look_back:,}, {quality_words(pair)}."
+        yield from _on_a_busy_machine(pairs)
         return
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
         yield "Training was not timed: timing skips the first steps, and too few others followed."
         return
     yield (f"No training time can be compared with `{section.reference}`: devices, batches or other conditions differ.")
+
+
+def _on_a_busy_machine(pairs: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the headline from processor times: of the cheapest mechanism that seems no worse, else of the best one."""
+
+    def order(pair: Comparison) -> tuple[int, float, float]:
+        is_pick = not pair.seems_worse and clearly_cheaper(PROCESSOR, pair.setting, pair.against)
+        saved = (times_cheaper(PROCESSOR, pair.setting, pair.against) or 0.0) if is_pick else 0.0
+        return -pair.setting.look_back, -saved, error(pair.setting)
+
+    pair = min(pairs, key=order)
+    where = f"At look-back {pair.setting.look_back:,},"
+    if not pair.is_of_linear_paths:
+        yield f"{where} {quality_words(pair)}."
+    if times_cheaper(PROCESSOR, pair.setting, pair.against) is not None:
+        times, ends = times_words(PROCESSOR, pair.against, pair.setting)
+        own, against = f"`{pair.setting.arm}`", f"`{pair.against.arm}`"
+        yield f"{where} training {own} takes {times} times the processor time of {against}{ends}."
 
 
 def _other_costs(pair: Comparison) -> Iterator[str]:
@@ -255,7 +247,9 @@ def _indistinguishable(section: Section, comparisons: Comparisons) -> Iterator[s
     best = comparisons.best
     if all(setting.is_linear_path for setting in section.settings):
         return
-    pairs = [pair for pair in comparisons.with_best.values() if pair.verdict == NOT_SHOWN]
+    pairs = [
+        pair for pair in comparisons.with_best.values() if pair.verdict == NOT_SHOWN and not pair.is_of_linear_paths
+    ]
     cheaper = [
         pair for pair in pairs if pair.setting.mechanism != CONTROL and clearly_cheaper(TRAINING, pair.setting, best)
     ]
@@ -304,6 +298,16 @@ def _short(section: Section) -> Iterator[str]:
         f"{len(short)} of {counted(len(runs), 'training')} {verb} too short to judge errors ({', '.join(causes)}): "
         f"train longer{cure}."
     )
+
+
+def _no_test(section: Section) -> Iterator[str]:
+    """Yield how many runs have scores of validation instead of a test split, if any."""
+    runs = [run for setting in section.settings for run in setting.runs]
+    if count := sum(scored_split(run.result) != "test" for run in runs):
+        yield (
+            f"{count} of {counted(len(runs), 'run')} had no test split: what is called test here is validation, which "
+            "selected the weights."
+        )
 
 
 def _left_out(count: int) -> Iterator[str]:
@@ -366,13 +370,13 @@ def _other_controls(section: Section, comparisons: Comparisons, shown: Compariso
             f"`{arm}`: self-attention is not shown to help."
         )
     for pair in pairs:
-        if pair.verdict in (BETTER, WORSE) or (pair.verdict == NOT_SHOWN and pair.setting.is_linear_path):
-            yield _control(pair)
-        elif pair.verdict == NOT_TESTED:
+        if pair.verdict == NOT_TESTED:
             yield (
                 f"At look-back {pair.setting.look_back:,}, `{pair.setting.arm}` was not tested against the control "
                 f"`{pair.against.arm}`: {pair.why}."
             )
+        elif pair.verdict != NOT_SHOWN or pair.setting.is_linear_path:
+            yield _control(pair)
 
 
 def _budget(section: Section) -> Iterator[str]:
@@ -413,6 +417,7 @@ def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
 def _reasons(where: str, every: Sequence[Comparison]) -> Iterator[str]:
     """Yield other reasons to leave the reference where nothing trains faster, or that there are none.
 
+    A lower error that is not decided is no reason, and not everything is compared then.
     `every` has the comparisons with the reference there, those of the control too.
     """
     pairs = [pair for pair in every if pair.setting.mechanism not in (REFERENCE, CONTROL)]
@@ -444,7 +449,9 @@ def _is_a_reason(pair: Comparison) -> bool:
 
 def _is_unknown(pair: Comparison) -> bool:
     untested = pair.verdict == NOT_TESTED and pair.why != ONE_FORECAST
-    return untested or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
+    return (
+        untested or pair.is_undecided or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
+    )
 
 
 def _arm(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> Iterator[str]:

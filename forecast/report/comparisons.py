@@ -17,7 +17,7 @@ from forecast.evaluation.significance import LEVEL, Interval, mean_interval
 from forecast.report.sections import CONTROL, REFERENCE, Key, Section, Setting
 from forecast.runs.read import FinishedRun
 from forecast.runs.run import ERRORS
-from forecast.runs.summary import NAMES
+from forecast.runs.summary import NAMES, typical_skill
 
 Windows: TypeAlias = "pd.Series[float] | str"
 """MSE of each test window on z-scores, mean over seeds, by rising origin; or the reason why there is none."""
@@ -51,6 +51,7 @@ def _read(run: FinishedRun) -> Windows:
 
 MSE = "test.scaled.mse"
 BETTER, WORSE, NOT_SHOWN, NOT_TESTED = "better", "worse", "no difference shown", "not tested"
+UNDECIDED, ONE_SEED = "not decided", "not decided: one seed"
 
 ONE_FORECAST = "both forecasts use the linear path alone"
 """The reason why two settings with the same forecasts are not tested."""
@@ -105,7 +106,8 @@ class Comparison:
     """One setting against another, on the same windows.
 
     `interval` is for the mean difference in MSE, `setting` minus `against`. If it is None, `why` is the reason.
-    `error` is the MSE of `against`. `level` is the interval's confidence level.
+    `error` is the MSE of `against`. `level` is the interval's confidence level. `of_runs`: the variance between seeds
+    is unknown, so the interval holds for these runs only.
     """
 
     setting: Setting
@@ -114,15 +116,33 @@ class Comparison:
     error: float = math.nan
     why: str = ""
     level: float = LEVEL
+    of_runs: bool = False
 
     @property
     def verdict(self) -> str:
-        """`better` or `worse` if the interval excludes 0."""
+        """`better` or `worse` if the interval excludes 0, holds for further seeds and outlasts the correlation."""
         if self.interval is None:
             return NOT_TESTED
         if self.interval.low <= 0 <= self.interval.high:
             return NOT_SHOWN
+        if self.of_runs or self.interval.lasting:
+            return ONE_SEED if self.of_runs else UNDECIDED
         return BETTER if self.interval.mean < 0 else WORSE
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the interval excludes 0, but is no evidence about the mechanisms."""
+        return self.verdict in (UNDECIDED, ONE_SEED)
+
+    @property
+    def seems_worse(self) -> bool:
+        """Whether the interval is above 0, evidence or not."""
+        return self.interval is not None and self.interval.low > 0
+
+    @property
+    def is_of_linear_paths(self) -> bool:
+        """Whether no forecast of either setting uses attention, so that the difference says nothing about it."""
+        return self.setting.is_linear_path and self.against.is_linear_path
 
     @property
     def per_cent(self) -> float:
@@ -164,9 +184,10 @@ class Comparisons:
         return list({(pair.setting.key, pair.against.key, pair.level): pair for pair in pairs}.values())
 
 
-def compare_all(section: Section) -> Comparisons:
-    """Compare the settings of a section."""
-    windows = {setting.key: read_windows(setting) for setting in section.settings}
+def compare_all(section: Section, windows: Mapping[Key, Windows] | None = None) -> Comparisons:
+    """Compare the settings of a section by the errors of their windows, by default those in the run folders."""
+    if windows is None:
+        windows = {setting.key: read_windows(setting) for setting in section.settings}
     seeds = seed_spreads(section.settings)
     best = min(section.settings, key=error)
     corrected = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
@@ -211,8 +232,10 @@ def compare(
     if interval is None:
         why = f"{len(both):,} windows with overlap {overlap:,} are too few"
         return Comparison(setting, against, None, why=why, level=level)
-    widened = _with_seeds(interval, setting, against, seeds, level)
-    return Comparison(setting, against, widened, float(both[1].mean()), level=level)
+    varying = [each for each in (setting, against) if not each.is_linear_path]
+    of_runs = any(seeds[each.look_back].freedom < LEAST_FREEDOM for each in varying)
+    widened = interval if of_runs else _with_seeds(interval, varying, seeds, level)
+    return Comparison(setting, against, widened, float(both[1].mean()), level=level, of_runs=of_runs)
 
 
 def _are_alike(own: Windows, other: Windows) -> bool:
@@ -223,16 +246,16 @@ def _are_alike(own: Windows, other: Windows) -> bool:
 
 
 def _with_seeds(
-    interval: Interval, setting: Setting, against: Setting, seeds: Mapping[int, SeedSpread], level: float
+    interval: Interval, varying: Sequence[Setting], seeds: Mapping[int, SeedSpread], level: float
 ) -> Interval:
-    """Widen an interval by the variance between seeds, with Student's t; the half-widths add in quadrature.
+    """Widen an interval by the variance between seeds of the settings that vary, with Student's t.
 
-    Across look-backs, t has the degrees of freedom of Welch and Satterthwaite.
+    The half-widths add in quadrature. Across look-backs, t has the degrees of freedom of Welch and Satterthwaite.
     """
     by_spread: dict[SeedSpread, float] = {}
-    for each in (setting, against):
-        if not each.is_linear_path and (spread := seeds[each.look_back]).freedom >= LEAST_FREEDOM:
-            by_spread[spread] = by_spread.get(spread, 0.0) + (error(each) * spread.share) ** 2 / len(each.runs)
+    for each in varying:
+        spread = seeds[each.look_back]
+        by_spread[spread] = by_spread.get(spread, 0.0) + (error(each) * spread.share) ** 2 / len(each.runs)
     variance = sum(by_spread.values())
     if not variance:
         return interval
@@ -272,7 +295,8 @@ def baselines_of(section: Section) -> list[Baseline]:
             for run in setting.runs:
                 scores = run.result["baselines"].get(name)
                 if (mse := look_up(scores, MSE)) is not None:
-                    gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}"))
+                    typical = typical_skill(scores)
+                    gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}")) if typical is None else typical
                     seen = look_up(run.result, "linear_fit.look_back") if name == LINEAR else None
                     kept = alike.setdefault(f"{mse:.6g}", (scores, gain, set(), setting.arm))
                     kept[2].add(seen or setting.look_back)

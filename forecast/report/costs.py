@@ -22,7 +22,7 @@ class Cost:
     """A measured cost: `key` names columns and files, `path` is its place in a result.
 
     If `rate`, the result has windows per second, and the cost is 1000 over it. `stretch` names a time in the machine's
-    load and in the interleaved timing; None for other costs.
+    load and in the interleaved timing; None for other costs. `clearly` is the least ratio that counts as a difference.
     """
 
     key: str
@@ -31,6 +31,7 @@ class Cost:
     path: str
     rate: bool
     stretch: str | None = None
+    clearly: float = CLEARLY
 
     def values(self, setting: Setting) -> np.ndarray:
         """Return the cost of each run, NaN where it was not measured."""
@@ -68,6 +69,26 @@ TRAINING = Cost("train", "training time", "ms per window", "speed.train_windows_
 INFERENCE = Cost("inference", "inference time", "ms per window", "speed.inference_windows_per_s", True, "inference")
 MEMORY = Cost("memory", "peak memory", "MiB", "speed.peak_memory_mib", False)
 COSTS = (TRAINING, INFERENCE, MEMORY)
+
+
+class ProcessorTime(Cost):
+    """The processor time of training on a CPU, which other processes hardly change; NaN on other devices.
+
+    It is the time per window, times the processors that the run used.
+    """
+
+    def values(self, setting: Setting) -> np.ndarray:
+        """Return the cost of each run, NaN where it was not measured."""
+        used, wall = (setting.values(f"speed.train_{clock}_seconds") for clock in ("cpu", "wall"))
+        is_cpu = [str(run.result["device"]).endswith("threads") for run in setting.runs]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(is_cpu, super().values(setting) * used / wall, np.nan)
+
+
+PROCESSOR = ProcessorTime(
+    "processor", "processor time of training", "ms per window", TRAINING.path, rate=True, clearly=1.25
+)
+"""The cost that a busy machine can still give: a shared cache or core adds up to a fifth."""
 
 
 def main_conditions(section: Section) -> str:
@@ -153,7 +174,7 @@ def cheaper_range(cost: Cost, setting: Setting, against: Setting) -> tuple[float
 
 
 def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
-    """Return whether `setting` is clearly cheaper: in every round, and by the factor `CLEARLY` in the median.
+    """Return whether `setting` is clearly cheaper: in every round, and by the cost's least factor in the median.
 
     Without rounds, its most expensive seed must be cheaper than the cheapest seed of `against` by the same factor.
     """
@@ -161,8 +182,8 @@ def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
     if times is None:
         return False
     if len(ratios := rounds_cheaper(cost, setting, against)):
-        return bool(times >= CLEARLY and ratios.min() > 1)
-    return bool(CLEARLY * cost.values(setting).max() <= cost.values(against).min())
+        return bool(times >= cost.clearly and ratios.min() > 1)
+    return bool(cost.clearly * cost.values(setting).max() <= cost.values(against).min())
 
 
 def costs_by_look_back(section: Section, arm: str, cost: Cost) -> dict[int, float]:

@@ -16,7 +16,7 @@ from forecast.common.tables import Table, inert, to_csv
 from forecast.report.budget import passes, windows_seen
 from forecast.report.comparisons import Baseline, Comparison, baselines_of
 from forecast.report.content import Content, DiagnosisChapter, Picture, SectionChapter, make_content
-from forecast.report.costs import COSTS, TIMES, Cost, basis, front, rounds_cheaper, times_cheaper, verdict
+from forecast.report.costs import COSTS, PROCESSOR, TIMES, Cost, basis, front, rounds_cheaper, times_cheaper, verdict
 from forecast.report.diagnosis_tables import diagnosis_rows
 from forecast.report.sections import Setting
 from forecast.report.tables import FoldingTable, number_paths
@@ -80,6 +80,7 @@ def _setting_row(chapter: SectionChapter, setting: Setting) -> dict[str, Any]:
     }
     for column, path in number_paths(chapter.section).items():
         row |= {column: setting.mean(path), f"{column}_sd": setting.deviation(path)}
+    row[f"{PROCESSOR.key}_cost"] = PROCESSOR.of(setting)
     for cost in COSTS:
         row[f"{cost.key}_cost"] = cost.of(setting)
         row[f"not_dominated_{cost.key}"] = setting.key in front(chapter.section, cost)

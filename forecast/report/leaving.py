@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from forecast.common.text import from_to
-from forecast.report.comparisons import NOT_TESTED, ONE_FORECAST, WORSE, Comparison, Comparisons
+from forecast.report.comparisons import NOT_TESTED, Comparison, Comparisons
 from forecast.report.costs import TRAINING, Cost, cheaper_range, clearly_cheaper, rounds_cheaper, times_cheaper
 from forecast.report.phrases import interval_words, listed, rounded, signed
 from forecast.report.sections import CONTROL, REFERENCE, Setting
@@ -43,7 +43,7 @@ def main_pair(comparisons: Comparisons, look_back: int | None = None) -> Compari
     look_back = max((pair.setting.look_back for pair in pairs), default=None) if look_back is None else look_back
     pairs = [pair for pair in pairs if pair.setting.look_back == look_back]
     if faster := [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]:
-        return min(faster, key=lambda pair: (pair.verdict == WORSE, pair.verdict == NOT_TESTED, -_times_faster(pair)))
+        return min(faster, key=lambda pair: (pair.seems_worse, pair.verdict == NOT_TESTED, -_times_faster(pair)))
     return max(pairs, key=_times_faster, default=None)
 
 
@@ -95,7 +95,7 @@ def at_each_look_back(comparisons: Comparisons) -> Iterator[str]:
 def _saved(comparisons: Comparisons, look_back: int) -> Iterator[str]:
     """Yield the training time that the main mechanism saves and its difference in error."""
     pair = main_pair(comparisons, look_back)
-    if pair is None or pair.why == ONE_FORECAST:
+    if pair is None or pair.is_of_linear_paths:
         return
     own, against = pair.setting, pair.against
     where = f"At look-back {look_back:,},"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from forecast.common.text import NONE, three_digits
-from forecast.report.comparisons import BETTER, MSE, NOT_TESTED, WORSE, Comparison
+from forecast.report.comparisons import MSE, NOT_SHOWN, NOT_TESTED, ONE_SEED, UNDECIDED, Comparison
 from forecast.report.sections import Setting
 
 MINUS = "\N{MINUS SIGN}"
@@ -76,11 +76,18 @@ def quality_words(comparison: Comparison, role: str = "") -> str:
     own, against = f"`{comparison.setting.arm}`", f"{role}`{comparison.against.arm}`"
     size = f"{signed(abs(comparison.per_cent)).removeprefix('+')} %"
     interval = interval_words(comparison)
-    if comparison.verdict == BETTER:
-        return f"{own} has {size} lower error than {against} ({interval})"
-    if comparison.verdict == WORSE:
-        return f"{own} has {size} higher error than {against} ({interval})"
     if comparison.verdict == NOT_TESTED:
         errors = [score(setting.mean(MSE)) for setting in (comparison.setting, comparison.against)]
         return f"{own} has test MSE {errors[0]}, {against} {errors[1]}, not tested: {comparison.why}"
-    return f"{own} and {against} are statistically indistinguishable ({signed(comparison.per_cent)} % MSE, {interval})"
+    if comparison.verdict == NOT_SHOWN:
+        return (
+            f"{own} and {against} are statistically indistinguishable ({signed(comparison.per_cent)} % MSE, {interval})"
+        )
+    more = "higher" if comparison.seems_worse else "lower"
+    return f"{own} has {size} {more} error than {against} ({interval}){limit_words(comparison)}"
+
+
+def limit_words(comparison: Comparison) -> str:
+    """Return why a difference is no evidence about the mechanisms, as the end of a clause; "" if it is."""
+    of = "two runs" if len(comparison.setting.runs) == len(comparison.against.runs) == 1 else "runs"
+    return {ONE_SEED: f", true of these {of} only", UNDECIDED: ", not decided"}.get(comparison.verdict, "")

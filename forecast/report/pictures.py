@@ -15,7 +15,16 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox, BboxBase
 
 from forecast.report.comparisons import MSE, baselines_of
-from forecast.report.costs import COSTS, Cost, bar_of, comparable, costs_by_look_back, front
+from forecast.report.costs import (
+    COSTS,
+    PROCESSOR,
+    TRAINING,
+    Cost,
+    bar_of,
+    comparable,
+    costs_by_look_back,
+    front,
+)
 from forecast.report.sections import Section, Setting
 
 WIDTH, DPI, FONT_SIZE = 5.2, 130, 9
@@ -179,8 +188,7 @@ Styles = Mapping[str, dict[str, Any]]
 def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
     """Yield each picture's name, caption and PNG: those with the most points first, none with a single point."""
     styles = _styles(section)
-    numbers = {cost: len(comparable(section, cost)) for cost in COSTS}
-    costs = sorted((cost for cost in COSTS if numbers[cost] > 1), key=lambda cost: -numbers[cost])
+    costs = _drawn_costs(section)
     for cost in costs:
         yield f"error-{cost.key}", f"Error against {cost.title}", _trade_off(section, cost, styles)
     if len(section.look_backs) > 1:
@@ -188,6 +196,19 @@ def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
         for cost in costs:
             caption = f"{cost.title.capitalize()} against look-back"
             yield f"look-back-{cost.key}", caption, _cost_by_look_back(section, cost, styles)
+
+
+def _drawn_costs(section: Section) -> list[Cost]:
+    """Return the costs that several settings have, those of the most settings first.
+
+    If other processes disturbed the time of training, clear differences in its processor time take the place of costs
+    that are nearly equal.
+    """
+    costs = {cost: list(comparable(section, cost).values()) for cost in (*COSTS, PROCESSOR)}
+    several = sorted((cost for cost in costs if len(costs[cost]) > 1), key=lambda cost: -len(costs[cost]))
+    differing = [cost for cost in several if max(costs[cost]) >= cost.clearly * min(costs[cost])]
+    busy = any(TRAINING.is_disturbed(setting) for setting in section.settings)
+    return differing if busy and PROCESSOR in differing else [cost for cost in several if cost in COSTS]
 
 
 def _styles(section: Section) -> Styles:

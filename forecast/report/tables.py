@@ -13,7 +13,17 @@ from forecast.common.timing import LEAST_ROUNDS
 from forecast.evaluation.interval_scores import LEVELS, REPORTED
 from forecast.evaluation.significance import DRAWS, LEVEL, Interval
 from forecast.report.budget import facts_of
-from forecast.report.comparisons import LEAST_FREEDOM, MSE, Baseline, Comparison, Comparisons, SeedSpread, baselines_of
+from forecast.report.comparisons import (
+    LEAST_FREEDOM,
+    MSE,
+    ONE_SEED,
+    UNDECIDED,
+    Baseline,
+    Comparison,
+    Comparisons,
+    SeedSpread,
+    baselines_of,
+)
 from forecast.report.costs import (
     BUSY_NOTE,
     CLEARLY,
@@ -21,6 +31,7 @@ from forecast.report.costs import (
     INFERENCE,
     MARK,
     MEMORY,
+    PROCESSOR,
     TIMES,
     TRAINING,
     Cost,
@@ -37,7 +48,7 @@ from forecast.report.costs import (
 from forecast.report.phrases import interval_cell, level_cell, rounded, score, signed, with_deviation
 from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.runs.read import FIGURES, SCORES
-from forecast.runs.summary import foresight_note
+from forecast.runs.summary import dominant_series, foresight_note, typical_skill
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,7 @@ HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MAS
 """Short names of scores."""
 
 MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
+TYPICAL = "test.typical.skill"
 
 SHORT_NAMES = {TRAINING.key: "train", INFERENCE.key: "infer", MEMORY.key: "peak"}
 """Names of the costs in the column `not dominated`: the first words of their columns."""
@@ -166,8 +178,10 @@ def result_table(section: Section) -> FoldingTable:
     more = more_scores(section)
     fronts = {cost.key: front(section, cost) for cost in COSTS}
     is_weighted = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
+    is_busy = any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings)
     share = ("enc.-dec., %",) if is_weighted else ()
-    folded = ("skill, %", "val. MSE", *share, *more, "fit, min", "best step")
+    processor = ("train, CPU ms/window",) if is_busy else ()
+    folded = ("skill, %", "val. MSE", *share, *more, "fit, min", "best step", *processor)
     headings = (
         *("mechanism", "look-back", "seeds", "test MSE", "test MAE"),
         *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated"),
@@ -176,12 +190,16 @@ def result_table(section: Section) -> FoldingTable:
     settings = [setting for arm in section.arms for setting in section.of(arm)]
     cells = [_result_cells(setting, _undominated(setting, fronts), more, is_weighted) for setting in settings]
     baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(section)]
+    if is_busy:
+        cells = [[*row, rounded(PROCESSOR.of(setting))] for row, setting in zip(cells, settings, strict=True)]
+        baselines = [[*row, ""] for row in baselines]
     notes = (
         "MSE, MAE: on z-scores of the training split, mean ± standard deviation over the seeds.",
         "The last rows are baselines on the same windows. skill: test MSE relative to seasonal naive."
         if section.same_windows
         else "Not all rows are on the same test windows. The last rows are baselines. skill: test MSE relative to "
         "seasonal naive.",
+        *_series_result_notes(section),
         "val.: the validation split, which selected the step.",
         *_foresight_notes(section),
         *(("enc.-dec.: mixing weight of the encoder-decoder; the linear path has the rest.",) if is_weighted else ()),
@@ -191,7 +209,7 @@ def result_table(section: Section) -> FoldingTable:
         "not dominated: the costs for which no other setting has both a lower error and a lower cost.",
         f"Costs are compared under {main_conditions(section)}"
         + (", times as in the table Timed in turn." if any(compared_in_turn(section, cost) for cost in TIMES) else "."),
-        *((BUSY_NOTE,) if any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings) else ()),
+        *((BUSY_NOTE,) if is_busy else ()),
     )
     return FoldingTable("Results", headings, cells + baselines, notes, folded=folded)
 
@@ -204,13 +222,31 @@ def _result_cells(setting: Setting, not_dominated: str, more: dict[str, str], is
         *(with_deviation(setting.mean(path), setting.deviation(path)) for path in (MSE, MAE)),
         *(_with_mark(cost, setting) for cost in COSTS),
         not_dominated,
-        signed(100 * setting.mean(SKILL)),
+        signed(100 * setting.mean(TYPICAL if _has_many_series(setting) else SKILL)),
         score(setting.mean(VALIDATION)),
         *([rounded(100 * setting.mean(SHARE))] if is_weighted else []),
         *(rounded(setting.mean(path)) for path in more.values()),
         rounded(setting.mean("speed.fit_seconds") / 60),
         f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}",
     ]
+
+
+def _has_many_series(setting: Setting) -> bool:
+    return all(typical_skill(run.result) is not None for run in setting.runs)
+
+
+def _series_result_notes(section: Section) -> list[str]:
+    """Return what the skill of many series is, how many beat the seasonal naive forecast, and which one dominates."""
+    settings = [setting for arm in section.arms for setting in section.of(arm) if _has_many_series(setting)]
+    notes = ["skill: of the median series, since one series may decide the mean over many."] if settings else []
+    for setting in settings:
+        count = len(setting.runs[0].result["data"]["targets"])
+        better = f"{setting.mean('test.typical.better'):,.0f} of {count:,} series"
+        notes.append(f"{setting.arm} at {setting.look_back:,}: lower MSE than seasonal naive in {better}.")
+    runs = [run for setting in section.settings for run in setting.runs]
+    dominant = dict(found for run in runs if (found := dominant_series(run.result)) is not None)
+    notes += [f"{name} has up to {100 * share:.0f} % of a model's MSE." for name, share in dominant.items()]
+    return notes
 
 
 def _with_mark(cost: Cost, setting: Setting) -> str:
@@ -396,8 +432,16 @@ def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:
             if any(pair.interval and pair.interval.capped for pair in comparisons.every)
             else ()
         ),
+        *(text for verdict, text in _UNDECIDED.items() if any(pair.verdict == verdict for pair in comparisons.every)),
         *(f"not tested: {why}" for why in sorted(untested)),
     )
+
+
+_UNDECIDED = {
+    ONE_SEED: f"{ONE_SEED}: the variance between seeds is unknown, so the interval holds for these runs only.",
+    UNDECIDED: f"{UNDECIDED}: the correlation of the differences lasts too long for these windows.",
+}
+"""Notes on verdicts that are missing although the interval excludes 0."""
 
 
 def _known(seeds: Mapping[int, SeedSpread]) -> dict[SeedSpread, list[int]]:

@@ -19,7 +19,7 @@ from forecast.runs.labels import data_key, unique_labels
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
-from forecast.runs.summary import NAMES, STRETCHES, scored_split
+from forecast.runs.summary import NAMES, STRETCHES, scored_split, typical_skill
 from forecast.runs.turns import TIMING, Stretch, Turns, cost_key, read_turns
 
 SCORES = {
@@ -101,8 +101,9 @@ def read_folders(folders: Iterable[Path], *, checked: bool = False) -> pd.DataFr
 
 
 def figures_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a result by column, None for absent numbers."""
-    return {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
+    """Return the numbers of a result by column, None for absent numbers; the skill of many series is the median's."""
+    figures = {name: look_up(result, path) for name, path in (SCORES | FIGURES).items()}
+    return figures if (typical := typical_skill(result)) is None else {**figures, "skill": typical}
 
 
 def damage(folder: Path) -> str | None:
@@ -212,6 +213,7 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
             naive = look_up(first.get("seasonal_naive"), SCORES["test_mse"])
             numbers = {column: look_up(first[name], path) for column, path in SCORES.items()}
             gain = None if naive is None else skill(numbers["test_mse"], naive)
+            gain = gain if (typical := typical_skill(first[name])) is None else typical
             label = " ".join([NAMES[name], *(shared if len(alike) > 1 else [])])
             rows.append({"row": name, "configuration": label, **numbers, "skill": gain})
     return rows

@@ -22,6 +22,9 @@ from forecast.evaluation.metrics import skill
 
 PARTS = ("validation", "test")
 
+MANY = 10
+"""Number of series from which the typical skill is stored too: one series may decide a mean over all."""
+
 
 def assemble(
     rows: Mapping[str, Row | None], *, targets: list[str], scale: np.ndarray, facts: Mapping[str, Any]
@@ -47,6 +50,11 @@ def assemble(
     parts["test"]["by_step"] = _by_step(rows, scale)
     parts["test"]["by_series"] = _by_series(rows, targets, scale)
     baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
+    for name, row in rows.items():
+        if row is not None and len(targets) >= MANY and rows["seasonal_naive"] is not None:
+            own = parts if name == "model" else scored[name]
+            assert own is not None
+            own["test"]["typical"] = _typical(row, rows["seasonal_naive"])
     return {
         **facts,
         **parts,
@@ -54,6 +62,22 @@ def assemble(
         "baselines": baselines,
         "calibration": _calibration_facts(model),
     }
+
+
+def _typical(row: Row, naive: Row) -> dict[str, float]:
+    """Return the skill of the median series, and the number of series with a lower MSE than the seasonal naive one."""
+    own, reference = (_series_mse(each) for each in (row, naive))
+    skills = [skill(*pair) for pair in zip(own, reference, strict=True)]
+    known = [value for value in skills if not np.isnan(value)]
+    better = sum(one < other for one, other in zip(own, reference, strict=True))
+    return {"skill": float(np.median(known)) if known else float("nan"), "better": better}
+
+
+def _series_mse(row: Row) -> list[float]:
+    """Return the test MSE of each series, z-scores."""
+    sums = row.test.sums
+    mse: list[float] = (sums.squared.sum(0) / sums.count.sum(0)).tolist()
+    return mse
 
 
 def _calibration_facts(row: Row) -> dict[str, Any]:

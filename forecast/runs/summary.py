@@ -72,7 +72,7 @@ def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
     no_test = [] if scored_split(result) == "test" else [NO_TEST]
     reached = [achieved_line(result["diagnostic"])] if "diagnostic" in result else []
     more = [note for note in (readers, foresight) if note is not None]
-    return (*no_test, *_score_notes(result), *more, *reached)
+    return (*no_test, *_score_notes(result), *_series_notes(result), *more, *reached)
 
 
 READERS = {"model": "the model", "linear_path": "its linear path", "linear": "the ridge"}
@@ -100,12 +100,58 @@ def foresight_note(result: Mapping[str, Any]) -> str | None:
     return f"perfect foresight of {', '.join(names)}: measured values, not forecasts of them" if names else None
 
 
+DOMINANT = 0.25
+"""Share of the MSE from which one of many series is named; of few, three times an equal share."""
+
+
+def dominant_series(result: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return the series with the most of the test MSE on z-scores and its share, if it decides the mean; else None."""
+    series = result["test"].get("by_series") or {}
+    errors = {name: row["mse"] for name, row in series.items() if row.get("mse") is not None}
+    errors = {name: mse for name, mse in errors.items() if math.isfinite(mse)}
+    if not errors or not (total := sum(errors.values())) > 0:
+        return None
+    name = max(errors, key=lambda name: errors[name])
+    share = errors[name] / total
+    return (name, share) if share >= max(DOMINANT, 3 / len(errors)) else None
+
+
+def typical_skill(row: Mapping[str, Any]) -> float | None:
+    """Return the skill of the median series of a forecaster; None if few series were scored."""
+    value = look_up(row, "test.typical.skill")
+    return None if value is None else float(value)
+
+
+def _series_notes(result: Mapping[str, Any]) -> list[str]:
+    """Return how many of many series beat the seasonal naive forecast, and the series that dominates, if any."""
+    lines = []
+    if (better := look_up(result, "test.typical.better")) is not None:
+        rows = {"model": result, **result["baselines"]}
+        won = {
+            name: look_up(row, "test.typical.better") for name, row in rows.items() if name != "seasonal_naive" and row
+        }
+        others = ", ".join(
+            f"{NAMES[name]} in {count:,}" for name, count in won.items() if name != "model" and count is not None
+        )
+        count = len(result["test"].get("by_series") or result["data"]["targets"])
+        lines.append(f"lower MSE than {NAMES['seasonal_naive']}: model in {better:,} of {count:,} series; {others}")
+    if (dominant := dominant_series(result)) is not None:
+        name, share = dominant
+        lines.append(
+            f"{name} has {100 * share:.0f} % of the model's MSE on z-scores: it dominates the means over the series"
+        )
+    return lines
+
+
 def _score_notes(result: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return what the scores and the skill mean, also against the last value if that beats the seasonal naive."""
     scores = "MSE, MAE: z-scores; (units): original units; MASE: MAE / in-sample seasonal naive MAE"
     sql = "SQL: scaled quantile loss of each row's calibrated intervals, like MASE for nine quantiles"
     skills = f"skill: 1 - MSE / MSE of {row_name('seasonal_naive', result)}"
     rows = result["baselines"]
+    if typical_skill(result) is not None:
+        pooled = skill(result["test"]["scaled"]["mse"], rows["seasonal_naive"]["test"]["scaled"]["mse"])
+        return scores, sql, f"{skills}, of the median series; from the mean MSE of the series: {pooled:+.1%}"
     if rows["last_value"] is None or rows["seasonal_naive"] is None:
         return scores, sql, skills
     model, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
@@ -144,13 +190,19 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
             cells.append([row_name(name, result), *["none"] * (len(HEADINGS) - 1)])
             continue
         scaled, original = row["test"]["scaled"], row["test"]["original"]
-        gain = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
-        scores = [f"{scaled['mse']:.4f}", f"{scaled['mae']:.4f}", f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
+        pooled = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
+        gain = pooled if typical_skill(result) is None or (own := typical_skill(row)) is None else own
+        scores = [_score(scaled["mse"]), _score(scaled["mae"]), f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # None in a file where it is no number
         sql = (row["test"].get("intervals") or {}).get("sql")  # None in a run of before intervals
         scores += ["none" if value is None or math.isnan(value) else f"{value:.3f}" for value in (mase, sql)]
         cells.append([row_name(name, result), *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
     return cells
+
+
+def _score(value: float) -> str:
+    """Format a score on z-scores with four decimals, from a million on with five digits."""
+    return f"{value:.4f}" if value < 1e6 else f"{value:.5g}"
 
 
 def result_table(result: Mapping[str, Any]) -> TerminalTable:

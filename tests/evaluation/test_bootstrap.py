@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from forecast.evaluation.significance import autocovariances, block_length, mean_interval
+from forecast.evaluation.significance import autocovariances, block_length, mean_interval, memory
 from tests.report.made import HORIZON, correlated
 
 
@@ -48,6 +48,36 @@ def test_a_block_is_at_least_twice_the_overlap_and_at_most_a_fifth_of_the_series
         assert interval is not None
         assert interval.block == block or (block is None and 4 <= interval.block < 20)
         assert interval.capped == (overlap == 336)
+
+
+def test_the_memory_is_that_of_the_overlap_and_of_an_autoregression() -> None:
+    """For moving means of n values it is n / 3; for an autoregression of 0.9 it is 2 · 0.9 / (1 - 0.81) = 9.5."""
+    noise = np.convolve(np.random.default_rng(0).standard_normal(200_000), np.ones(24) / 24, "valid")
+    assert memory(noise, 24) == pytest.approx(8, rel=0.1)
+    assert memory(correlated(0, 200_000, phi=0.9), 1) == pytest.approx(9.5, rel=0.05)
+    assert memory(correlated(0, 200_000, phi=0.99), 24) == pytest.approx(99.5, rel=0.15)
+    assert memory(np.ones(10), 12) == memory(np.ones(20), 12) == pytest.approx(4, abs=0.1)
+
+
+@pytest.mark.parametrize(("phi", "lasting"), [(0.0, 0), (0.9, 0), (0.99, 50)])
+def test_an_interval_says_that_the_correlation_outlives_its_blocks(phi: float, lasting: int) -> None:
+    """Of 100 series of 500 windows; a fifth of them is as long as the memory of the last one."""
+    intervals = [mean_interval(correlated(seed, 500, phi=phi), 24, draws=10) for seed in range(100)]
+    flagged = [interval for interval in intervals if interval is not None and interval.lasting]
+    assert all(interval.capped for interval in flagged)
+    assert (len(flagged) >= lasting) if lasting else (len(flagged) <= 5)
+
+
+@pytest.mark.parametrize(("phi", "most"), [(0.9, 10), (0.99, 16)])
+def test_the_interval_of_a_lasting_difference_rarely_misses_its_true_value(phi: float, most: int) -> None:
+    """Of 400 intervals at 99 %; with the block length of Politis and White, 34 missed it at 0.99."""
+    missed = 0
+    for seed in range(400):
+        steps = np.concatenate([[0], correlated(seed, 2023, phi=phi).cumsum()])
+        interval = mean_interval((steps[24:] - steps[:-24]) / 24, 24, draws=1000)
+        assert interval is not None
+        missed += not (interval.lasting or interval.low < 0 < interval.high)
+    assert missed <= most
 
 
 def test_the_interval_is_reproducible_and_scales_with_the_unit() -> None:

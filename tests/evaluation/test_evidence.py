@@ -8,13 +8,15 @@ import torch
 from scipy import stats
 
 from forecast.common.group import ALONE
-from forecast.evaluation.significance import Evidence, WindowErrors
+from forecast.evaluation.significance import Evidence, WindowErrors, block_means, surely_below_zero
+from tests.report.made import correlated
 
 
 def test_the_allowance_is_students_interval_of_the_block_means() -> None:
-    difference = np.random.default_rng(1).normal(-0.01, 0.05, 300)
-    start = torch.full((300,), 0.5, dtype=torch.float64)
-    means = difference.reshape(10, 30).mean(1)
+    """A block has two overlaps."""
+    difference = np.random.default_rng(1).normal(-0.01, 0.05, 600)
+    start = torch.full((600,), 0.5, dtype=torch.float64)
+    means = difference.reshape(10, 60).mean(1)
     expected = stats.t.ppf(0.95, 9) * stats.sem(means)
     assert Evidence(0.5, start, 30, 0.95).allowance(start + torch.tensor(difference)) == pytest.approx(expected)
 
@@ -31,6 +33,24 @@ def test_windows_without_a_target_are_ignored() -> None:
     expected = Evidence(0.5, start, 5, 0.9).allowance(other)
     missing = torch.full((7,), torch.nan, dtype=torch.float64)
     assert Evidence(0.0, torch.cat([start, missing]), 5, 0.9).allowance(torch.cat([other, missing])) == expected
+
+
+def test_blocks_are_longer_where_the_correlation_lasts_and_shorter_where_eight_need_it() -> None:
+    noise = torch.randn(3000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    lasting = torch.tensor(correlated(0, 3000, phi=0.99))
+    assert [len(block_means(noise[:count], 24)) for count in (20, 150, 192, 300, 480)] == [1, 6, 8, 8, 10]
+    assert (len(block_means(noise, 24)), len(block_means(lasting, 24))) == (62, 8)
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.9])
+def test_a_training_that_gains_nothing_is_rarely_accepted(phi: float) -> None:
+    """With blocks of one overlap, 14 to 20 % of such trainings would be accepted at 90 % confidence."""
+    accepted = 0
+    for seed in range(300):
+        steps = np.concatenate([[0], correlated(seed, 1023, phi=phi).cumsum()])
+        difference = torch.tensor(steps[24:] - steps[:-24]) / 24
+        accepted += surely_below_zero(block_means(difference, 24), 0.9) is True
+    assert accepted <= 0.125 * 300
 
 
 def test_noise_is_rarely_significant() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from forecast.common.timing import Load
 from forecast.report.answer import answer
 from forecast.report.comparisons import compare_all
 from forecast.report.content import make_content
@@ -12,6 +13,7 @@ from forecast.report.costs import (
     ALONE,
     IN_TURN,
     INFERENCE,
+    PROCESSOR,
     TRAINING,
     comparable,
     crossing_words,
@@ -20,6 +22,7 @@ from forecast.report.costs import (
     verdict,
 )
 from forecast.report.html import rows
+from forecast.report.pictures import draw_pictures
 from forecast.report.sections import Section, sections_of
 from forecast.report.tables import result_table, turns_table
 from forecast.runs.read import read_runs
@@ -102,6 +105,36 @@ def test_a_disturbed_time_is_marked_and_never_not_dominated(tmp_path: Path) -> N
     assert cells["linear"]["not dominated"] == "peak"
     assert any(note.startswith("!: other processes") for note in table.notes)
     assert not any(note.startswith("!") for note in result_table(write_study(tmp_path / "quiet")).notes)
+
+
+def test_a_busy_machine_still_gives_the_processor_time_and_a_pick(tmp_path: Path, monkeypatch: Any) -> None:
+    """`taylor` uses a quarter of the processor time of `full`, and has its error; `linear` uses less and is worse."""
+    used = {"full": 200.0, "linear": 20.0, "taylor": 50.0, "mean": 10.0}
+    for number, (name, cpu) in enumerate(used.items()):
+        series = errors(0.5 if name == "linear" else 0.4, number)
+        load = {"train": Load(50.0, cpu, 35.0, 38.0), "inference": BUSY}
+        write_run(
+            tmp_path / name, result_of(name, mse=float(series.mean()), load=load, memory=612 + 5 * number), series
+        )
+    section = section_of(tmp_path)
+    full, taylor = section.at("full", 512), section.at("taylor", 512)
+    assert full
+    assert taylor
+    assert times_cheaper(PROCESSOR, taylor, full) == 4
+    first, second, *_ = answer(section, compare_all(section)).sentences
+    assert "`taylor` and `full` are statistically indistinguishable" in first
+    assert second == "At look-back 512, training `taylor` takes 0.25 times the processor time of `full`."
+    monkeypatch.setattr("forecast.report.pictures._trade_off", lambda *_: b"")
+    assert [name for name, _, _ in draw_pictures(section)] == ["error-processor"]
+    table = result_table(section)
+    cells = {row[0]: dict(zip(table.headings, row, strict=True)) for row in table.cells}
+    assert (cells["taylor"]["train, CPU ms/window"], cells["linear (ridge)"]["train, CPU ms/window"]) == ("10", "")
+
+
+def test_the_processor_time_of_a_gpu_is_no_cost_of_training(tmp_path: Path) -> None:
+    for name in ("full", "linear"):
+        write_run(tmp_path / name, {**result_of(name, load=DISTURBED), "device": "A GPU"})
+    assert "processor time" not in text_of(section_of(tmp_path))
 
 
 def test_a_disturbed_time_makes_no_crossing(tmp_path: Path) -> None:

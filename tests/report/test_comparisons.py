@@ -7,6 +7,7 @@ autocorrelation is 0.5 to 0.7 after a day and below 0.2 after 96 hours, and the 
 """
 
 import math
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -21,14 +22,18 @@ from forecast.report.comparisons import (
     BETTER,
     NOT_SHOWN,
     NOT_TESTED,
+    ONE_SEED,
+    UNDECIDED,
     WORSE,
     Comparison,
+    SeedSpread,
     Windows,
     compare_all,
     read_windows,
     seed_spread,
     seed_spreads,
 )
+from forecast.report.phrases import quality_words
 from forecast.report.sections import Setting, sections_of
 from forecast.report.tables import FoldingTable, _method
 from forecast.runs.read import FinishedRun, read_runs
@@ -56,7 +61,8 @@ def compare(own: Setting, against: Setting, first: Windows, second: Windows, lev
 
 
 def compared(own: np.ndarray, other: np.ndarray) -> Comparison:
-    return compare(setting(0.4), setting(0.4), windows(own), windows(other))
+    """Compare two settings whose seeds do not vary."""
+    return comparisons.compare(setting(0.4), setting(0.4), windows(own), windows(other), {512: SeedSpread(0.0, 8)})
 
 
 @pytest.mark.parametrize(("planted", "verdict"), [(0.97, BETTER), (1.03, WORSE), (1.0, NOT_SHOWN)])
@@ -116,7 +122,7 @@ def test_variance_between_seeds_is_pooled_over_settings() -> None:
     """One degree of freedom is too few; pooled ones also serve a setting with one seed."""
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
     lone = compare(setting(0.36), setting(0.39, 0.41), own, other)
-    assert (lone.verdict, lone.interval) == (BETTER, compare(setting(0.36), setting(0.4), own, other).interval)
+    assert (lone.verdict, lone.interval) == (ONE_SEED, compare(setting(0.36), setting(0.4), own, other).interval)
     settings = [setting(*(level * (1 + step) for step in (-0.01, 0, 0.01))) for level in (0.1, 0.4, 2.0, 7.0)]
     spread = seed_spread([*settings, setting(0.3)])
     assert (spread.freedom, spread.share) == (8, pytest.approx(0.01))
@@ -125,6 +131,28 @@ def test_variance_between_seeds_is_pooled_over_settings() -> None:
     assert lone.interval is not None
     half = 3.355 * 0.01 * (0.36**2 + 0.4**2) ** 0.5
     assert widened.mean - widened.low == pytest.approx(np.hypot(half, lone.interval.mean - lone.interval.low), rel=1e-3)
+
+
+def test_one_seed_of_each_setting_gives_no_verdict() -> None:
+    """Two runs of one mechanism may differ by as much, since the seeds differ."""
+    for first, second in ((0.36, 0.4), (0.4, 0.36)):
+        pair = compare(setting(first), setting(second), windows(errors(first, 1)), windows(errors(second, 2)))
+        assert (pair.verdict, pair.is_undecided, pair.of_runs) == (ONE_SEED, True, True)
+        assert quality_words(pair).endswith(" %), true of these two runs only")
+    alike = compare(setting(0.4), setting(0.4), windows(errors(0.4, 1)), windows(errors(0.4, 2)))
+    assert (alike.verdict, alike.is_undecided) == (NOT_SHOWN, False)
+    mixed = compare(setting(0.36), setting(0.39, 0.41), windows(errors(0.36, 1)), windows(errors(0.4, 2)))
+    assert quality_words(mixed).endswith(" %), true of these runs only")
+
+
+def test_a_difference_that_lasts_too_long_is_not_decided() -> None:
+    """Both series are one slow wave apart: a fifth of the windows is shorter than its memory."""
+    other = errors(0.4, 2, count=1000)
+    own = other + 0.04 + 0.015 * np.cos(np.linspace(0, 2 * np.pi, 1000))
+    pair = compared(own, other)
+    assert pair.interval is not None
+    assert (pair.interval.low > 0, pair.interval.lasting, pair.verdict) == (True, True, UNDECIDED)
+    assert re.search(r"higher error than .* %, perhaps too narrow\), not decided$", quality_words(pair))
 
 
 def test_each_look_back_has_its_own_variance_between_seeds() -> None:
@@ -180,7 +208,7 @@ def test_two_forecasts_of_the_linear_path_alone_are_not_tested() -> None:
     unknown = compare(setting(0.4, share=0), setting(0.4, share=0), other, "no errors")
     assert unknown.why == "both forecasts use the linear path alone"
     assert compare(setting(0.36, share=0), setting(0.4, share=0), own, other).verdict == BETTER  # other inputs
-    assert compare(setting(0.36, share=0), setting(0.4, share=0.1), own, other).verdict == BETTER
+    assert compare(setting(0.36, share=0), setting(0.4, share=0.1), own, other).verdict == ONE_SEED
     assert compare(setting(0.36, share=0), setting(0.4, share=0, look_back=96), own, other).verdict == BETTER
 
 

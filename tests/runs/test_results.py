@@ -1,11 +1,16 @@
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from forecast.runs import results
+from forecast.runs.results import _typical
 
 
 @pytest.fixture
@@ -46,3 +51,15 @@ def test_the_commit_marks_changes_of_the_program_but_not_of_records(checkout: Pa
 def test_the_command_line_can_be_run_again(script: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", [script, "data=etth1"])
     assert results.command_line() == command
+
+
+def test_the_typical_skill_is_that_of_the_median_series() -> None:
+    """The mean over the series would be decided by the last one."""
+
+    def row(*mse: float) -> Any:
+        sums = SimpleNamespace(squared=torch.tensor([mse, mse]), count=torch.ones(2, len(mse)))
+        return SimpleNamespace(test=SimpleNamespace(sums=sums))
+
+    found = _typical(row(1.0, 1.2, 0.9, 0.5, 10.0), row(1.0, 1.0, 1.0, 0.0, 1000.0))
+    assert found == {"skill": pytest.approx(0.05), "better": 2}  # a perfect seasonal naive forecast has no skill
+    assert math.isnan(_typical(row(1.0), row(0.0))["skill"])

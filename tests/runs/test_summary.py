@@ -13,6 +13,7 @@ from forecast.runs.summary import (
     baseline_warning,
     best_line,
     busy_warning,
+    dominant_series,
     interval_line,
     next_line,
     print_closing_lines,
@@ -98,6 +99,48 @@ def test_the_caption_has_three_lines() -> None:
     lines = printed(naive=row(0.5), path=row(0.3)).rstrip().splitlines()
     assert [line.split(":")[0].strip() for line in lines[-4:]] == [lines[-4], "MSE, MAE", "SQL", "skill"]
     assert lines[-4].startswith("└")
+
+
+def many(count: int, dominant: float) -> dict[str, Any]:
+    """Return a result of many series, of which the last has the MSE `dominant` and the others 1."""
+    series = {f"s{n}": {"mse": 1.0} for n in range(count - 1)} | {"big": {"mse": dominant}}
+    naive = {"test": {**row(dominant / 5)["test"], "typical": {"skill": 0.0, "better": 0}}}
+    result = table(naive=naive)
+    result["test"] |= {"by_series": series, "typical": {"skill": -0.02, "better": 9}}
+    result["baselines"]["linear"]["test"]["typical"] = {"skill": 0.1, "better": count}
+    return result
+
+
+def test_the_row_of_many_series_is_not_decided_by_one_of_them() -> None:
+    text = shown(many(20, dominant=38.0))
+    words = " ".join(text.split())
+    assert line(text, "model")[-1] == "-2.0%"
+    assert line(text, "linear (ridge)")[-1] == "+10.0%"
+    assert (
+        "skill: 1 - MSE / MSE of seasonal naive, of the median series; from the mean MSE of the series: +96.7%" in words
+    )
+    assert "lower MSE than seasonal naive: model in 9 of 20 series; linear (ridge) in 20" in text
+    assert "big has 67 % of the model's MSE on z-scores: it dominates the means over the series" in text
+
+
+@pytest.mark.parametrize(
+    ("count", "mse", "name"), [(350, 1.0, None), (350, 200.0, "big"), (3, 5.0, None), (2, 9.0, None)]
+)
+def test_a_series_that_dominates_is_named(count: int, mse: float, name: str | None) -> None:
+    found = dominant_series(many(count, dominant=mse))
+    assert (None if found is None else found[0]) == name
+    assert dominant_series({"test": {"by_series": {"s": {"mse": None}}}}) is None
+
+
+def test_large_numbers_are_not_cut_off() -> None:
+    result = table(naive=row(5.6699e13), path=row(3.1e22), last=row(1.23456e300))
+    result["data"] |= {"season": 24, "frequency": "h"}
+    console = Console(width=90, record=True, file=io.StringIO())
+    console.print(result_table(result))
+    text = console.export_text()
+    for number in ("5.6699e+13", "5.6699e+15", "3.1e+24", "1.2346e+302"):
+        assert number in text
+    assert "…" not in text.replace("seasonal", "")
 
 
 def test_a_row_without_intervals_has_no_scaled_quantile_loss() -> None:

@@ -21,7 +21,7 @@ from forecast.common.tables import inert
 from forecast.common.targets import TARGET, check_target, make
 from forecast.common.timing import Stopwatch
 from forecast.evaluation.metrics import RELATIVE
-from forecast.runs.summary import summary
+from forecast.runs.summary import scored_split, summary
 
 SHOWN = (
     ("attention.name", "attention", "string"),
@@ -62,8 +62,10 @@ def session_start(config: Mapping[str, Any]) -> Any:
     return _summary(metadata.SESSION_START_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_start_info=info))
 
 
-def table_columns(scalars: Iterable[str]) -> Any:
+def table_columns(scalars: Iterable[str], split: str = "test") -> Any:
     """Return the summary with the columns of the table: `SHOWN`, `COMPARED`, then the other `scalars` in order.
+
+    `split` is the split of the scores under `test/`, which the headings name.
 
     Without it TensorBoard shows five hyperparameters first, and no metric fits on a page of 1,300 pixels.
     """
@@ -72,11 +74,16 @@ def table_columns(scalars: Iterable[str]) -> Any:
     kinds = {"string": api_pb2.DATA_TYPE_STRING, "number": api_pb2.DATA_TYPE_FLOAT64}
     columns = [api_pb2.HParamInfo(name=name, display_name=text, type=kinds[kind]) for name, text, kind in SHOWN]
     tags = sorted(scalars, key=[*COMPARED, *scalars].index)
-    metrics = [
-        api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=COMPARED.get(tag, tag)) for tag in tags
-    ]
+    metrics = [api_pb2.MetricInfo(name=api_pb2.MetricName(tag=tag), display_name=_heading(tag, split)) for tag in tags]
     experiment = api_pb2.Experiment(hparam_infos=columns, metric_infos=metrics)
     return _summary(metadata.EXPERIMENT_TAG, plugin_data_pb2.HParamsPluginData(experiment=experiment))
+
+
+def _heading(tag: str, split: str) -> str:
+    """Return the heading of a scalar; one of the test split that holds scores of another split names that."""
+    heading = COMPARED.get(tag, tag)
+    is_test = tag.startswith(("test/", "test_baseline/"))
+    return heading.replace("test", split, 1) if is_test else heading
 
 
 def session_end() -> Any:
@@ -178,9 +185,9 @@ class Board(TensorBoardLogger):
         """
         self._add(session_start(config))
 
-    def end_session(self) -> None:
-        """Mark the run as finished in the table, add the table's columns, and close the file."""
-        self._add(table_columns(self._scalars))
+    def end_session(self, split: str = "test") -> None:
+        """Mark the run as finished in the table, add its columns with scores of `split`, and close the file."""
+        self._add(table_columns(self._scalars, split))
         self._add(session_end())
         with self.clock:
             self.experiment.close()
@@ -300,6 +307,6 @@ def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
         logger.add_text("1_summary", summary(result), step)
         lines = map(inert, OmegaConf.to_yaml(result["config"]).splitlines())
         logger.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
-        logger.end_session()
+        logger.end_session(scored_split(result))
     else:
         logger.finalize("success")

@@ -84,7 +84,9 @@ def test_a_choice_is_surely_worse_only_if_its_windows_are_significantly_worse(
 ) -> None:
     rng, tables_of_jobs = np.random.default_rng(1), []
     hard = rng.gamma(2, 0.25, 3000)
-    by_chance = np.repeat(np.resize([-0.3, 0.31], 30), 100)  # blocks of windows, now better and now worse
+    by_chance = np.repeat(
+        rng.permutation(np.resize([-0.3, 0.31], 30)), 100
+    )  # blocks of windows, now better and now worse
     for place, (mse, own) in enumerate(((hard, 0.5), (hard + 0.05, 0.55), (hard + by_chance, 0.505))):
         folder = tmp_path / str(place)
         folder.mkdir()

@@ -40,3 +40,21 @@ def test_the_compared_scalars_are_the_first_metric_columns_with_readable_heading
 def test_headings_of_the_compared_scalars_fit_beside_the_table() -> None:
     """The list of metrics is 265 pixels wide, about 24 characters beside the check box."""
     assert max(map(len, COMPARED.values())) <= 24
+
+
+def test_a_validation_score_is_not_headed_as_a_test_score() -> None:
+    """Without a test split, the tags `test/…` have scores of the validation split."""
+    from tensorboard.plugins.hparams import metadata
+
+    tags = ["test/mse", "test/mase", "test_baseline/linear_mse", "val/mse", "speed/peak_memory_mib"]
+    for split in ("test", "validation"):
+        (value,) = table_columns(tags, split).value
+        columns = metadata.parse_experiment_plugin_data(value.metadata.plugin_data.content).metric_infos
+        headings = {each.name.tag: each.display_name for each in columns}
+        assert headings == {
+            "test/mse": f"{split} MSE",
+            "test/mase": f"{split}/mase",
+            "test_baseline/linear_mse": f"{split}_baseline/linear_mse",
+            "val/mse": "val/mse",
+            "speed/peak_memory_mib": "peak memory, MiB",
+        }
