@@ -17,20 +17,44 @@ class Flaw(InputError):
     """A problem of a table that prevents its use as a series.
 
     `source` is the table's name in messages, `where` the place in it, as ", column 'load', row 7"; empty for the whole
-    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: edit the file.
+    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: edit the file. `rows` is
+    the number of rows that the table then has, if the flaw changes it.
     """
 
-    def __init__(self, source: str, where: str, problem: str, cure: str, word: str | None = None) -> None:
+    def __init__(
+        self, source: str, where: str, problem: str, cure: str, word: str | None = None, rows: int | None = None
+    ) -> None:
         super().__init__(f"{source}{where}: {problem}: {cure}")
         self.source, self.where, self.problem, self.cure, self.word = source, where, problem, cure, word
+        self.rows = rows
 
 
-def refuse(flaws: Sequence[Flaw]) -> None:
-    """Raise one error that lists all flaws and the options that accept them; do nothing without flaws."""
-    if not flaws:
-        return
+MEANING = {
+    "data.missing": "missing values are filled, and never scored: mask tells the model of them, ffill and interpolate "
+    "do not",
+    "data.duplicates": "rows of one time become their mean; first or last keeps one of them",
+    "data.targets": "only these columns are read",
+    "data.categorical": "their cells are labels",
+    "data.time_column": "these are the dates",
+}
+"""Effect of the options that accept a flaw."""
+
+
+def refuse(flaws: Sequence[Flaw], more: str | None = None) -> None:
+    """Raise one error that lists all flaws and the options that accept them, after a problem `more` of another kind.
+
+    Do nothing without any.
+    """
+    if more is not None:
+        raise InputError(f"{more}; also, {_complaint(flaws)}" if flaws else more)
+    if flaws:
+        raise flaws[0] if len(flaws) == 1 else InputError(_complaint(flaws))
+
+
+def _complaint(flaws: Sequence[Flaw]) -> str:
+    """Return the message on flaws, with the options last."""
     if len(flaws) == 1:
-        raise flaws[0]
+        return str(flaws[0])
     named = [f"{flaw.where.removeprefix(', ')}: {flaw.problem}".removeprefix(": ") for flaw in flaws[:_SHOWN]]
     if len(flaws) > _SHOWN:
         named.append(f"and {len(flaws) - _SHOWN} more")
@@ -39,8 +63,10 @@ def refuse(flaws: Sequence[Flaw]) -> None:
     cures = ["correct them in the file"] if edits == len(flaws) else []
     if words:
         first = f"correct {edits} of them in the file, then " if edits else "correct the file, or "
-        cures = [f"{first}train with {' '.join(words)}"]
-    raise InputError(f"{flaws[0].source} has {len(flaws)} problems: {'; '.join(named)}: {cures[0]}")
+        keys = dict.fromkeys(flaw.word.partition("=")[0] for flaw in flaws if flaw.word is not None)
+        meaning = "; ".join(f"{key}: {MEANING[key]}" for key in keys if key in MEANING)
+        cures = [f"{first}accept them ({meaning}): train with {' '.join(words)}"]
+    return f"{flaws[0].source} has {len(flaws)} problems: {'; '.join(named)}: {cures[0]}"
 
 
 def list_word(key: str, names: Iterable[str]) -> str:

@@ -32,7 +32,7 @@ from forecast.model.presets import Sizes
 from forecast.predict.answer import answer, warnings_of
 from forecast.predict.exported import Exported, open_exported
 from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text
-from forecast.predict.input import ENDS_IN_GAP, Expected, without_training_options
+from forecast.predict.input import ENDS_IN_GAP, Expected, described, without_training_options
 from forecast.predict.intervals import Forecast, Question
 from forecast.predict.known import gather_known, rows_at
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
@@ -391,7 +391,7 @@ class Forecaster:
                 "that was trained with data.known_covariates"
             )
         if not isinstance(table, pd.DataFrame):
-            raise InputError(f"{source} must be a DataFrame: this is a {type(table).__name__}")
+            raise InputError(f"{source} must be a DataFrame: this is {described(table)}")
         table, notes = tidy_names(table, source)
         time_column = self.time_column if self.time_column in table.columns else None
         with without_training_options():
@@ -452,9 +452,7 @@ class Forecaster:
         fits = isinstance(data, pd.Series) and len(self.columns) == 1 and data.name in (None, *self.columns)
         if not fits:
             needed = ", ".join(map(repr, self.columns))
-            name = f" {data.name!r}" if isinstance(data, pd.Series) else ""
-            kind = type(data).__name__
-            raise InputError(f"predict takes a DataFrame with the columns {needed}: this is a {kind}{name}")
+            raise InputError(f"predict takes a DataFrame with the columns {needed}: this is {described(data)}")
         assert isinstance(data, pd.Series)
         return data.to_frame(self.columns[0])
 

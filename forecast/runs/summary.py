@@ -46,6 +46,12 @@ ENDS = {STEPS: "", TIME: " (stopped by training.max_time)", EARLY: " (stopped by
 """Addition to the best step, by the status of the run."""
 
 
+TEMPLATE = "forecast-known.csv"
+"""File that predict writes if the output is forecast.csv and known covariates are missing."""
+
+NAMED = 3
+"""Largest number of known covariates that are printed by name."""
+
 NO_TEST = "no test split: these windows selected the weights, so new data will have larger errors"
 """Note below scores of the validation split."""
 
@@ -256,17 +262,37 @@ def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
         Console(soft_wrap=True).print(Text(f"WARNING: {text}", "bold yellow"))
     if note := not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
         print(note)
-    print(f"Run folder: {folder} (TensorBoard: tensorboard --logdir {parent})")
+    board = f" (TensorBoard: tensorboard --logdir {parent})" if writes_board(look_up(result, "config.logger")) else ""
+    print(f"Run folder: {folder}{board}")
     print(next_line(run.path, result, run.path / INPUT))
 
 
+def writes_board(logger: Mapping[str, Any] | None) -> bool:
+    """Return whether a `logger` group writes files for TensorBoard; an empty one writes none, None is the default."""
+    return logger is None or str(logger.get("_target_")).rpartition(".")[2] in ("Board", "TensorBoardLogger")
+
+
 def next_line(folder: Path, result: Mapping[str, Any], table: Path) -> str:
-    """Return the command that forecasts with the model in `folder`; its input is `table` if training read no file."""
+    """Return the command that forecasts with the model in `folder`; its input is `table` if training read no file.
+
+    If that input lacks the known covariates of the horizon, a second line says which file they belong in.
+    """
     scores = result["test"].get("intervals") or {}
     levels = [str(percent) for percent in LEVELS if scores.get(f"coverage_{percent}") is not None]
-    options = ["--run", str(folder), "--input", shown(result["data"]["path"] or str(table)), "--output", "forecast.csv"]
-    options += ["--levels", *levels] if levels else []
-    return f"Next: {shlex.join(['python', '-m', 'forecast.predict', *options])}"
+    data = result["data"]
+    options = ["--run", str(folder), "--input", shown(data["path"] or str(table))]
+    lacks_known = data["path"] is not None and data.get("known_ahead") is False
+    options += ["--known", TEMPLATE] if lacks_known else []
+    options += ["--output", "forecast.csv", *(["--levels", *levels] if levels else [])]
+    line = f"Next: {shlex.join(['python', '-m', 'forecast.predict', *options])}"
+    if not lacks_known:
+        return line
+    names = ", ".join(shown(name) for name in data["known_covariates"][:NAMED])
+    more = f" and {len(data['known_covariates']) - NAMED} more" if len(data["known_covariates"]) > NAMED else ""
+    return (
+        f"{line}\n      {TEMPLATE} has {names}{more} for the {result['config']['horizon']} steps after the table; "
+        "without --known the command writes it, to be filled in"
+    )
 
 
 def summary(result: Mapping[str, Any]) -> str:

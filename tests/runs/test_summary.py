@@ -142,6 +142,36 @@ def test_the_next_command_asks_for_the_intervals_that_the_run_has(scores: dict[s
     assert next_line(Path("outputs/a"), result, Path("outputs/a/input.csv")).endswith(end)
 
 
+@pytest.mark.parametrize("ahead", [True, False])
+def test_the_next_command_names_the_known_covariates_that_the_table_lacks(ahead: bool) -> None:
+    data = {"path": "a.csv", "known_covariates": ["temp", "kind", "wind", "sun"], "known_ahead": ahead}
+    command, *notes = next_line(
+        Path("outputs/a"), {**ended(), "data": data, "config": {"horizon": 12}}, Path()
+    ).splitlines()
+    assert ("--known forecast-known.csv --output forecast.csv" in command) is not ahead
+    note = (
+        "forecast-known.csv has temp, kind, wind and 1 more for the 12 steps after the table; without --known the "
+        "command writes it, to be filled in"
+    )
+    assert [line.strip() for line in notes] == ([] if ahead else [note])
+
+
+@pytest.mark.parametrize(
+    ("logger", "is_named"),
+    [
+        ({"_target_": "forecast.training.tensorboard.logger.Board"}, True),
+        ({"_target_": "lightning.pytorch.loggers.TensorBoardLogger"}, True),
+        ({"_target_": "lightning.pytorch.loggers.CSVLogger"}, False),
+        ({}, False),
+    ],
+)
+def test_tensorboard_is_named_only_where_its_files_are(
+    logger: dict[str, str], is_named: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_closing_lines(Run(Path("outputs/a/b")), {**ended(), "config": {"logger": logger}})
+    assert ("tensorboard" in capsys.readouterr().out) is is_named
+
+
 def test_intervals_of_the_windows_that_selected_the_model_are_perhaps_too_narrow() -> None:
     result = {**ended(), "calibration": {"method": "in-sample"}}
     assert str(interval_line(result)).endswith("perhaps too narrow: validation is too short to hold windows out.")

@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.common.conf_files import choice_files, configuration_folder, listed
-from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line
+from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line, without_null
 from forecast.common.errors import InputError
 from forecast.data.flaws import value_word
 
@@ -95,6 +95,8 @@ def job_name(words: Sequence[str]) -> str:
 
 def _text(override: Override) -> str:
     value = override.value()
+    if value == []:  # a place without a choice
+        return "null"
     return value if isinstance(value, str) else str(override.get_value_element_as_str()).lower()
 
 
@@ -126,7 +128,7 @@ def read_command_line() -> Namespace:
             raise InputError(f"--{name.replace('_', '-')} {value}: {reason}")
     check_hydra_words(arguments.overrides)
     check_words(arguments.overrides)
-    put_overrides(arguments, arguments.overrides)
+    put_overrides(arguments, without_null(arguments.overrides))
     if arguments.help or arguments.hydra_help:
         return arguments
     modes = {name: getattr(arguments, name) for name in ("run", "multirun", "cfg", "shell_completion", "info")}
