@@ -24,8 +24,9 @@ from forecast.common.place import started_place
 from forecast.training.sweep.overrides import (
     allow_data_path_on_resume,
     compose_first,
+    first_configuration,
     read_command_line,
-    sweep_configuration,
+    without_hydra,
 )
 
 if TYPE_CHECKING:
@@ -44,18 +45,19 @@ def _run() -> None:
     if arguments.help:
         print(_help(arguments))
         return
-    if (requested := sweep_configuration(arguments)) is not None:
+    config, seeds = first_configuration(arguments) or (None, None)
+    if config is not None and seeds is not None:
         from forecast.training.sweep.sweep import run_sweep
 
-        config, seeds = requested
         run_sweep(arguments, config, call=_compose_and_call, ensemble=seeds)
         return
-    composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
-    with allow_data_path_on_resume(arguments):
-        _compose_and_call(composed.append)
-    for config in composed:  # empty if Hydra only printed something, as for --cfg
-        _train_and_print(config, typed)
+    composed = [] if config is None else [without_hydra(config)]
+    if config is None:
+        with allow_data_path_on_resume(arguments):
+            _compose_and_call(composed.append)
+    for single in composed:  # empty if Hydra only printed something, as for --cfg
+        _train_and_print(single, typed)
 
 
 def _help(arguments: Namespace) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from forecast.common.configuration import COMPLAINTS, one_line, plain_values
 from forecast.common.errors import InputError, Interrupted
@@ -23,7 +23,15 @@ from forecast.runs.summary import writes_board
 from forecast.training.start import signal_of
 from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
-from forecast.training.sweep.overrides import canonical, count_jobs, for_multirun, parse, put_overrides, sweep_name
+from forecast.training.sweep.overrides import (
+    canonical,
+    count_jobs,
+    for_multirun,
+    parse,
+    put_overrides,
+    sweep_name,
+    without_hydra,
+)
 from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
 from forecast.training.sweep.search import report_search
 from forecast.training.sweep.settings import check_words, read_sweep
@@ -87,8 +95,7 @@ def run_sweep(
 
 def _one_run(config: DictConfig) -> Settings:
     """Return the settings of the first job of a sweep."""
-    kept = [str(key) for key in config if key != "hydra"]
-    return Settings.parse(plain_values(OmegaConf.masked_copy(config, kept)))
+    return Settings.parse(plain_values(without_hydra(config)))
 
 
 def _time_and_report(sweep: Sweep, *, again: bool, board: bool) -> None:
