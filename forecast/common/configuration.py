@@ -87,13 +87,13 @@ def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfi
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values with interpolations resolved."""
+    """Return the configuration as plain values with interpolations resolved; callbacks and a logger may be none."""
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise InputError(one_line(error)) from None
     assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
+    return {"callbacks": {}, "logger": {}} | {str(key): value for key, value in plain.items()}
 
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:

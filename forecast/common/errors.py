@@ -1,10 +1,21 @@
 """Errors that are not bugs, each with its exit code."""
 
+from forecast.common.text import shortened, shown
+
+LONGEST = 2000
+"""Largest number of characters of a message."""
+
 
 class InputError(ValueError):
-    """Invalid input. The message is one line: the problem, where it is, and what to do."""
+    """Invalid input. The message is one line: the problem, where it is, and what to do.
+
+    A message has neither control characters nor more than `LONGEST` characters, since it quotes files of others.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shown(shortened(message, LONGEST)))
 
 
 class NotFiniteError(ArithmeticError):

@@ -24,6 +24,13 @@ def check_loss(name: str) -> None:
         raise InputError(f"loss={name}: choose {', '.join(LOSSES[:-1])} or {LOSSES[-1]}")
 
 
+def same_levels(levels: Sequence[float], others: Sequence[float]) -> bool:
+    """Return whether two lists of levels are equal, up to rounding."""
+    return len(levels) == len(others) and all(
+        abs(one - other) <= SAME for one, other in zip(levels, others, strict=True)
+    )
+
+
 def levels_error(levels: Sequence[float]) -> str | None:
     """Return why `levels` cannot be quantile levels; None if they rise, lie in (0, 1) and are symmetric about 0.5."""
     if not 3 <= len(levels) <= MOST_LEVELS:

@@ -114,13 +114,13 @@ class Forecaster:
         def model(scaler: Scaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
-        def calibration(horizon: int, num_targets: int) -> Calibration:
+        def calibration(sizes: Sizes) -> Calibration:
             if attention is not None:
                 raise InputError(
                     f"--attention {attention}: intervals are calibrated for the attention of training: leave it out, "
                     "or leave out the levels"
                 )
-            return calibration_of_run(run.path, horizon, num_targets)
+            return calibration_of_run(run.path, sizes)
 
         return replace(cls._of(run.manifest(), model, run.path / MANIFEST, calibration), attention=attention)
 
@@ -137,8 +137,8 @@ class Forecaster:
         if run is not None:
             exported.check_made_from(Run.open(run))
 
-        def calibration(horizon: int, num_targets: int) -> Calibration:
-            return calibration_of_text(exported.calibration, path, horizon, num_targets)
+        def calibration(sizes: Sizes) -> Calibration:
+            return calibration_of_text(exported.calibration, path, sizes)
 
         return cls._of(exported.facts, lambda _: exported, path, calibration)
 
@@ -148,11 +148,11 @@ class Forecaster:
         manifest: dict[str, Any],
         model: Callable[[Scaler], Model],
         where: Path,
-        calibration: Callable[[int, int], Calibration],
+        calibration: Callable[[Sizes], Calibration],
     ) -> "Forecaster":
         """Construct the forecaster that a manifest describes; `where` names it in messages.
 
-        `calibration` reads the calibration for a horizon and a number of targets.
+        `calibration` reads the calibration for a model of these sizes.
         """
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
@@ -177,7 +177,7 @@ class Forecaster:
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
                 holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
                 time_format=TimeFormat.of(data),
-                facts=ModelFacts.of(manifest, lambda: calibration(sizes.horizon, sizes.num_targets)),
+                facts=ModelFacts.of(manifest, lambda: calibration(sizes)),
             )
             forecaster._check(sizes)
         except DAMAGE as error:
@@ -233,6 +233,11 @@ class Forecaster:
     def target_scale(self) -> Tensor:
         """Standard deviation of each target on the training split, shape (C_out,), float64, original units."""
         return torch.tensor(self.scaler.scale[: len(self.targets)])
+
+    @property
+    def decimals(self) -> dict[str, int]:
+        """Decimals of the forecast of each target; see `Scaler.decimals`."""
+        return self.scaler.decimals(self.targets)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
         """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit.
@@ -290,12 +295,18 @@ class Forecaster:
         NotFiniteError
             If the forecast contains NaN or infinity.
         """
+        return self.forecast(frame, known, Question(tuple(levels), quantile, adaptive)).wide()
+
+    def forecast(
+        self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None, question: Question
+    ) -> Forecast:
+        """Return the forecast of `predict` before it becomes a table."""
         series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
         if known is not None:
             series = self._with_known(series, known, "the known table")
         if not isinstance(frame, Series):
             self._warn(series)
-        return self.answer(series, Question(tuple(levels), quantile, adaptive)).wide()
+        return self.answer(series, question)
 
     def check_question(self, question: Question) -> None:
         """Raise InputError if the model cannot answer a question, before any forecast is computed."""
@@ -311,7 +322,7 @@ class Forecaster:
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the forecast of the steps after a checked series, with the intervals of a question."""
-        return answer(self, series, question)
+        return answer(self, series, question).rounded(self.decimals)
 
     def warnings(self, series: Series) -> list[str]:
         """Return warnings about the look-back of a checked series and about the model, in words."""

@@ -53,7 +53,7 @@ from forecast.report.phrases import (
 )
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
-from forecast.runs.summary import can_count
+from forecast.runs.summary import TIME, can_count
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
@@ -65,6 +65,9 @@ class Answer(NamedTuple):
     sentences: list[str]
     details: list[str]
 
+
+UNEQUAL = 1.1
+"""Least ratio of training steps that a report names if a time limit ended trainings."""
 
 MARGIN = 1.1
 """Least ratio of test MSE at which a baseline is called better: baselines have no window errors to test."""
@@ -85,7 +88,7 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
         beaten, lowest = [], list(_different_windows(comparisons))
     decision = [*_void(section), *beaten]
     news = [*_headline(section, comparisons, chosen), *([] if beaten else lowest)]
-    limits = [*_linear_paths(section), *_left_out(left_out), *busy_words(section)]
+    limits = [*_equal_times(section), *_linear_paths(section), *_left_out(left_out), *busy_words(section)]
     control = _control_pair(section, comparisons)
     findings = [
         *([] if control is None else [_control(control)]),
@@ -304,6 +307,22 @@ def _short(section: Section) -> Iterator[str]:
         f"{len(short)} of {counted(len(runs), 'training')} {verb} too short to judge errors ({', '.join(causes)}): "
         f"train longer{cure}."
     )
+
+
+def _equal_times(section: Section) -> Iterator[str]:
+    """Yield that a time limit gave slower mechanisms fewer steps, if it did."""
+    runs: dict[str, list[FinishedRun]] = {}
+    for setting in section.settings:
+        runs.setdefault(setting.arm, []).extend(setting.runs)
+    if not any(run.result["status"] == TIME for each in runs.values() for run in each):
+        return
+    steps = {arm: sum(run.number("model.steps") for run in each) / len(each) for arm, each in runs.items()}
+    slow, fast = min(steps, key=lambda arm: steps[arm]), max(steps, key=lambda arm: steps[arm])
+    if steps[fast] > UNEQUAL * steps[slow]:
+        yield (
+            f"`training.max_time` ended trainings: `{slow}` made {steps[slow]:,.0f} steps and `{fast}` "
+            f"{steps[fast]:,.0f}, so errors compare equal times, not equal trainings."
+        )
 
 
 def _left_out(count: int) -> Iterator[str]:

@@ -19,10 +19,7 @@ GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
     *("training", "trainer", "callbacks", "logger"),
 )
-"""Groups of every run."""
-
-OPTIONAL = ("callbacks", "logger")
-"""Groups that may be empty; `decoder_attention` may be null."""
+"""Required groups, of which the last two may be empty; `decoder_attention` may be null."""
 
 
 DECILES = tuple(tenths / 10 for tenths in range(1, 10))
@@ -238,7 +235,6 @@ class Settings:
     def parse(cls, config: Mapping[str, Any]) -> "Settings":
         """Return the settings of a composed configuration of plain values; raise InputError for an invalid option."""
         config = named(config)
-        config |= {key: {} for key in OPTIONAL if config.get(key) is None}
         known = options_of(cls)
         for key in config:
             if key not in (*known, *GROUPS, "decoder_attention", "sweep", "ensemble"):

@@ -25,6 +25,7 @@ from forecast.runs.run import INPUT, PICTURE, Run
 NAMES = {
     "model": "model",
     "linear_path": "its linear path alone",
+    "training_mean": "mean of training",
     "last_value": "last value",
     "seasonal_naive": "seasonal naive",
     "linear": "linear (ridge)",
@@ -84,18 +85,20 @@ def foresight_note(result: Mapping[str, Any]) -> str | None:
 
 
 def _score_notes(result: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return what the scores and the skill mean, also against the last value if that beats the seasonal naive."""
+    """Return what the scores and the skill mean, also against a simpler row that beats the seasonal naive."""
     scores = "MSE, MAE: z-scores; (units): original units; MASE: MAE / in-sample seasonal naive MAE"
     sql = "SQL: scaled quantile loss of each row's calibrated intervals, like MASE for nine quantiles"
     skills = f"skill: 1 - MSE / MSE of {row_name('seasonal_naive', result)}"
-    rows = result["baselines"]
-    if rows["last_value"] is None or rows["seasonal_naive"] is None:
+    rows = {"model": result, **result["baselines"]}
+    mse = {name: row["test"]["scaled"]["mse"] for name, row in rows.items() if row is not None}
+    simpler = [name for name in ("training_mean", "last_value") if name in mse]
+    if not simpler or "seasonal_naive" not in mse:
         return scores, sql, skills
-    model, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
-    gain = skill(model, last)
-    if math.isnan(gain) or not last < naive:
+    best = min(simpler, key=lambda name: mse[name])
+    gain = skill(mse["model"], mse[best])
+    if math.isnan(gain) or not mse[best] < mse["seasonal_naive"]:
         return scores, sql, skills
-    return scores, sql, f"{skills}; against last value (better here): {gain:+.1%}"
+    return scores, sql, f"{skills}; against {NAMES[best]} (better here): {gain:+.1%}"
 
 
 def row_name(row: str, result: Mapping[str, Any]) -> str:

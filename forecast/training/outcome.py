@@ -148,7 +148,7 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     check_forecast(values, index, targets)
     frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / FORECAST) as file:
-        write_frame(file, frame)
+        write_frame(file, frame.round(data.scaler.decimals(targets)))
     table = data.source.series.measured[targets]
     title = f"{name}: forecast of the last {data.split.scored} window, {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)

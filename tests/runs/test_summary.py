@@ -94,6 +94,14 @@ def test_the_seasonal_naive_names_its_season_and_a_better_last_value_gets_its_ow
     assert "better here" not in shown({**result, "baselines": table(naive=row(0.9), last=row(0.999))["baselines"]})
 
 
+def test_on_noise_the_skill_against_the_mean_of_training_is_shown() -> None:
+    """The seasonal naive forecast of white noise has twice its variance: a skill of 50 % is none."""
+    result = table(naive=row(2.0), last=row(2.0)) | row(1.0)
+    result["baselines"] = {"training_mean": row(1.0), **result["baselines"]}
+    assert line(shown(result), "mean of training")[-1] == "+50.0%"
+    assert "; against mean of training (better here): +0.0%" in shown(result)
+
+
 def test_the_caption_has_three_lines() -> None:
     lines = printed(naive=row(0.5), path=row(0.3)).rstrip().splitlines()
     assert [line.split(":")[0].strip() for line in lines[-4:]] == [lines[-4], "MSE, MAE", "SQL", "skill"]
