@@ -424,6 +424,9 @@ class Forecaster:
         labels = pd.DataFrame(index=times, columns=list(self.encoder.categories), dtype=object)
         tables = []
         for table in series.ahead:
+            if labels.notna().all(axis=None):
+                tables.append(table)
+                continue
             own = rows_at(table, list(self.encoder.categories), times, self.clock)
             notes = self.encoder.unknown_notes(own.where(labels.isna()))
             tables.append(replace(table, notes=(*table.notes, *notes)))

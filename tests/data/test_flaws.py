@@ -41,9 +41,9 @@ def test_duplicate_times_empty_cells_and_absent_rows_are_named_together(tmp_path
     pattern = (
         r"my.csv has 3 problems: column 'oil', row 30: no value \(1 empty in total\); rows 6 and 48: both are at "
         r"2016-07-01 04:00:00 \(1 duplicate times in total\); row 11: after .* \(2 missing in total, "
-        r"at one row per hour\): correct the file, or accept them \(data.missing: missing values are filled, and never "
-        r"scored: .*ffill and interpolate do not; data.duplicates: rows of one time become their mean; first or last .*"
-        r"\): train with data.missing=mask data.duplicates=mean$"
+        r"at one row per hour\): correct the file, or accept them \(data.missing fills 1 empty cell and 2 absent rows "
+        r"and never scores them; .*; data.duplicates merges 1 doubled row into the mean, .* of a time\): train "
+        r"with data.missing=mask data.duplicates=mean$"
     )
     with pytest.raises(InputError, match=pattern):
         read_series(path)
