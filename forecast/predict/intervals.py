@@ -1,7 +1,7 @@
 """Intervals, quantiles and costs of a forecast: what a user asks for, and the answer."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -91,7 +91,7 @@ class Forecast:
     ends: dict[float, tuple[pd.DataFrame, pd.DataFrame]] = field(default_factory=dict)
     adapted_on: tuple[int, ...] = ()
 
-    def rounded(self, decimals: Mapping[str, int]) -> "Forecast":
+    def rounded(self, decimals: dict[str, int]) -> "Forecast":
         """Return the forecast with the values and interval ends of each target rounded to its decimals."""
         ends = {level: (lower.round(decimals), upper.round(decimals)) for level, (lower, upper) in self.ends.items()}
         return replace(self, values=self.values.round(decimals), ends=ends)

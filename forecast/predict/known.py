@@ -48,10 +48,10 @@ def gather_known(
     """
     found = pd.DataFrame(index=times, columns=list(columns), dtype=object)
     for table in tables:
-        places = _places(table, times, clock)  # for all tables, since it checks their clock
-        if (places < 0).all() or found.notna().all(axis=None):
+        rows = _places(table, times, clock)  # for all tables, since it checks their clock
+        if (rows < 0).all() or found.notna().all(axis=None):
             continue
-        own = _at_places(table, columns, times, places)
+        own = _at_places(table, columns, times, rows)
         check(own.where(found.isna()).set_axis(dates), table.source)
         found = found.where(found.notna(), own)
     for name in empty_allowed:
