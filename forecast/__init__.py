@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "load"]
 
 
+def __dir__() -> list[str]:
+    """Return the public names, which a first use imports, and not those of typing."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, since importing torch takes seconds."""
     if name == "load":

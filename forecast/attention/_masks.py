@@ -52,7 +52,7 @@ def allowed_pairs(query: Tensor, key: Tensor, mask: Mask, causal: bool) -> Tenso
     return allowed
 
 
-def masked_softmax(scores: Tensor, valid_lengths: Tensor) -> Tensor:
+def masked_softmax(scores: Tensor, valid_lengths: Tensor | None) -> Tensor:
     """Return the softmax over the first `valid_lengths` keys of each row; all other weights are 0.
 
     Parameters
@@ -61,7 +61,7 @@ def masked_softmax(scores: Tensor, valid_lengths: Tensor) -> Tensor:
         Scores of queries and keys, already scaled, shape (B, L, S) or (B, H, L, S), floating point.
     valid_lengths
         Number of valid keys, integers: shape (B,), one per batch row, or (B, L), one per query. See
-        `mask_from_lengths`.
+        `mask_from_lengths`. None: all keys are valid, as in the plain softmax.
 
     Returns
     -------
@@ -78,6 +78,8 @@ def masked_softmax(scores: Tensor, valid_lengths: Tensor) -> Tensor:
         raise ValueError(f"scores must have shape (B, L, S) or (B, H, L, S), not {tuple(scores.shape)}")
     if not scores.is_floating_point():
         raise ValueError(f"scores must be floating point, not {scores.dtype}")
+    if valid_lengths is None:
+        return softmax_over(scores, None).to(scores.dtype)
     mask = mask_from_lengths(valid_lengths, scores.shape[-1])
     batch, length = scores.shape[0], scores.shape[-2]
     if valid_lengths.shape not in ((batch,), (batch, length)):

@@ -1,6 +1,6 @@
 """Tables of the declarations of mechanisms and of the checks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import torch
@@ -122,13 +122,38 @@ def success(findings: Sequence[Sequence[Finding]]) -> list[str]:
 
 
 def failures(findings: Sequence[Finding]) -> list[str]:
-    """Return a line for each failed check of a mechanism; checks that end with the same error share one line."""
-    failed = [finding for finding in findings if not finding.passed]
+    """Return a line for each failed check of a mechanism; checks that end with the same error share one line.
+
+    The lines that say most about the cause come first.
+    """
+    names = {finding.check.name for finding in findings if not finding.passed}
+    failed = sorted(
+        (finding for finding in findings if not finding.passed), key=lambda finding: _distance(finding, names)
+    )
     checks = {finding.error: [each.check.name for each in failed if each.error == finding.error] for finding in failed}
     lines = [
         _error_line(finding, checks[finding.error]) if finding.error else _value_line(finding) for finding in failed
     ]
     return list(dict.fromkeys(lines))
+
+
+def _distance(finding: Finding, failed: Collection[str]) -> int:
+    """Return how far a failed check is from the cause, given the names of all failed ones.
+
+    An error names its line, and a broken invariance what is mixed up. After them come the first formula that fails and
+    the counts. What compares with the formula at other sizes, masks or precisions follows from these.
+    """
+    check = finding.check
+    if finding.error:
+        return 0
+    if check.against in ("invariance", "contract"):
+        return 1
+    if check.name == next((name for name in FORMULAS if name in failed), None) or check.against == "count":
+        return 2
+    return 3
+
+
+FORMULAS = tuple(check.name for check in CHECKS if check.against in ("formula", "own map"))
 
 
 def _value_line(finding: Finding) -> str:

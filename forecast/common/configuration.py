@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from forecast.common.conf_files import about_option, configuration_folder, listed, nearest_choice
+from forecast.common.conf_files import about_option, choice_files, configuration_folder, listed, nearest_choice
 from forecast.common.errors import InputError, first_line, signal_behind
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
@@ -27,6 +27,38 @@ UNKNOWN_CHOICE = re.compile(r"Could not find '(.*)' Available options in '(\S+)'
 
 OF_HYDRA = ("hydra/launcher", "hydra.launcher.", "hydra/sweeper", "hydra.sweeper.", "hydra.mode")
 """Prefixes of the overrides that set how the jobs of a sweep run."""
+
+
+EMPTY = ("logger", "callbacks", "experiment", "attention@decoder_attention")
+"""Places that may be without a choice."""
+
+NULL = re.compile(r"(?<![\w.'\"-])null(?![\w.'\"-])", re.IGNORECASE)
+
+
+def without_null(words: Iterable[str]) -> list[str]:
+    """Return the overrides with `[]` instead of null as the choice of a place, since Hydra fails at null.
+
+    Raise InputError for a place that every run fills.
+    """
+    return [_without_null(word) for word in words]
+
+
+def _without_null(word: str) -> str:
+    key, _, value = word.partition("=")
+    place = key.lstrip("+")
+    group = place.partition("@")[0]
+    if value.startswith("{") or not NULL.search(value) or not _is_group(group):
+        return word
+    if place not in EMPTY:
+        choices = [file.stem for file in choice_files(group)]
+        raise InputError(f"{word}: every run needs one: {f'choose {listed(choices)}' if choices else 'leave it out'}")
+    if value.startswith("["):
+        raise InputError(f"{word}: null is no item of a list: leave it out")
+    return f"{key}={NULL.sub('[]', value)}"
+
+
+def _is_group(name: str) -> bool:
+    return name.startswith("hydra/") or (name.isidentifier() and (configuration_folder() / name).is_dir())
 
 
 def check_hydra_words(words: Iterable[str]) -> None:
@@ -46,21 +78,22 @@ def check_hydra_words(words: Iterable[str]) -> None:
 def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfig:
     """Return the configuration that Hydra composes from the overrides of one training."""
     check_hydra_words(words)
+    words = without_null(words)
     try:
         with initialize_config_dir(str(folder or configuration_folder()), version_base="1.3"):
-            return compose("config", list(words))
-    except COMPLAINTS as error:
+            return compose("config", words)
+    except (*COMPLAINTS, ValueError) as error:  # ValueError: a number or boolean as the choice of a group
         raise InputError(one_line(error, words)) from None
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
-    """Return the configuration as plain values with interpolations resolved."""
+    """Return the configuration as plain values with interpolations resolved; callbacks and a logger may be none."""
     try:
         plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise InputError(one_line(error)) from None
     assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}
+    return {"callbacks": {}, "logger": {}} | {str(key): value for key, value in plain.items()}
 
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:

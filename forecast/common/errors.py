@@ -1,10 +1,27 @@
 """Errors that are not bugs, each with its exit code."""
 
+import re
+
+from forecast.common.text import shortened, shown
+
+LONGEST = 2**15
+"""Largest number of characters of a message, enough for the names of a thousand columns."""
+
+LONG_WORD = 1000
+"""Largest number of characters without a blank or comma in it."""
+
 
 class InputError(ValueError):
-    """Invalid input. The message is one line: the problem, where it is, and what to do."""
+    """Invalid input. The message is one line: the problem, where it is, and what to do.
+
+    A message quotes files of others: it has no control characters, and very long words lose their middle.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str = "") -> None:
+        words = re.sub(rf"[^\s,]{{{LONG_WORD},}}", lambda word: shortened(word[0], LONG_WORD), message)
+        super().__init__(shown(shortened(words, LONGEST)))
 
 
 class NotFiniteError(ArithmeticError):

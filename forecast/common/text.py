@@ -60,7 +60,9 @@ def from_to(numbers: Sequence[float], shown_as: Callable[[float], str]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-_LINES = "\t\n\r"
+LINES = "\t\n\r"
+"""Control characters of a text of several lines."""
+
 _TURNS = "\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
@@ -74,17 +76,27 @@ def is_plain(text: str) -> bool:
     return text.isprintable() or not any(map(steers, text))
 
 
-def shown(text: str) -> str:
-    """Return the text with control characters (`steers`) escaped as in Python."""
+def shown(text: str, kept: str = "") -> str:
+    """Return the text with control characters (`steers`), except those in `kept`, escaped as in Python."""
     if text.isprintable():
         return text
-    return "".join(letter.encode("unicode_escape").decode() if steers(letter) else letter for letter in text)
+    return "".join(
+        letter.encode("unicode_escape").decode() if steers(letter) and letter not in kept else letter for letter in text
+    )
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, without its middle if it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    end = most // 5
+    return f"{text[: most - end]} … ({len(text):,} characters) … {text[-end:]}"
 
 
 def holds_steering(content: Any) -> bool:
     """Return whether plain values hold text with control characters other than tabs and line ends."""
     if isinstance(content, str):
-        return not content.isprintable() and any(steers(letter) and letter not in _LINES for letter in content)
+        return not content.isprintable() and any(steers(letter) and letter not in LINES for letter in content)
     if isinstance(content, Mapping):
         return any(holds_steering(part) for pair in content.items() for part in pair)
     return isinstance(content, (list, tuple)) and any(map(holds_steering, content))

@@ -10,9 +10,6 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
 from forecast.common.errors import InputError
 from forecast.data.unpacking import content_sha256, find_file
 
@@ -131,6 +128,9 @@ def _is_alive(process: int) -> bool:
 
 def _copy(response: Any, file: BinaryIO, name: str) -> str:
     """Write the body to the file and return its sha256."""
+    from rich.console import Console  # imported here: most tables are not downloaded
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
     length = response.headers.get("Content-Length")
     total = int(length) if length is not None else None
     if total is not None and total > LARGEST:

@@ -2,9 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from forecast.common.errors import InputError
+from forecast.common.text import counted
 
 _SHOWN = 6
 """Largest number of flaws in one message; the others are counted."""
@@ -17,20 +18,53 @@ class Flaw(InputError):
     """A problem of a table that prevents its use as a series.
 
     `source` is the table's name in messages, `where` the place in it, as ", column 'load', row 7"; empty for the whole
-    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: edit the file.
+    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: edit the file. `count` and
+    `unit` say how much the option then changes, as 3 and "empty cell". `rows` is the number of rows that the table then
+    has, if the flaw changes it.
     """
 
-    def __init__(self, source: str, where: str, problem: str, cure: str, word: str | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        where: str,
+        problem: str,
+        cure: str,
+        word: str | None = None,
+        *,
+        count: int = 0,
+        unit: str = "",
+        rows: int | None = None,
+    ) -> None:
         super().__init__(f"{source}{where}: {problem}: {cure}")
         self.source, self.where, self.problem, self.cure, self.word = source, where, problem, cure, word
+        self.count, self.unit, self.rows = count, unit, rows
 
 
-def refuse(flaws: Sequence[Flaw]) -> None:
-    """Raise one error that lists all flaws and the options that accept them; do nothing without flaws."""
-    if not flaws:
-        return
+EFFECT = {
+    "data.missing": "fills {what} and never scores them; mask tells the model of them, ffill and interpolate do not",
+    "data.duplicates": "merges {what} into the mean, or keeps the first or last row of a time",
+    "data.targets": "leaves the other columns out",
+    "data.categorical": "reads cells as labels",
+    "data.time_column": "says which dates count",
+}
+"""Effect of an option that accepts flaws; `what` is what it changes."""
+
+
+def refuse(flaws: Sequence[Flaw], more: str | None = None) -> None:
+    """Raise one error that lists all flaws and the options that accept them, after a problem `more` of another kind.
+
+    Do nothing without any.
+    """
+    if more is not None:
+        raise InputError(f"{more}; also, {_complaint(flaws)}" if flaws else more)
+    if flaws:
+        raise flaws[0] if len(flaws) == 1 else InputError(_complaint(flaws))
+
+
+def _complaint(flaws: Sequence[Flaw]) -> str:
+    """Return the message on flaws, with the options last."""
     if len(flaws) == 1:
-        raise flaws[0]
+        return str(flaws[0])
     named = [f"{flaw.where.removeprefix(', ')}: {flaw.problem}".removeprefix(": ") for flaw in flaws[:_SHOWN]]
     if len(flaws) > _SHOWN:
         named.append(f"and {len(flaws) - _SHOWN} more")
@@ -39,8 +73,20 @@ def refuse(flaws: Sequence[Flaw]) -> None:
     cures = ["correct them in the file"] if edits == len(flaws) else []
     if words:
         first = f"correct {edits} of them in the file, then " if edits else "correct the file, or "
-        cures = [f"{first}train with {' '.join(words)}"]
-    raise InputError(f"{flaws[0].source} has {len(flaws)} problems: {'; '.join(named)}: {cures[0]}")
+        effects = "; ".join(f"{key} {text}" for key, text in _effects(flaws))
+        cures = [f"{first}accept them ({effects}): train with {' '.join(words)}"]
+    return f"{flaws[0].source} has {len(flaws)} problems: {'; '.join(named)}: {cures[0]}"
+
+
+def _effects(flaws: Sequence[Flaw]) -> Iterator[tuple[str, str]]:
+    """Yield each option that accepts some of the flaws, and its effect on them."""
+    for key in dict.fromkeys(flaw.word.partition("=")[0] for flaw in flaws if flaw.word is not None):
+        counts: dict[str, int] = {}
+        for flaw in flaws:
+            if flaw.unit and flaw.word is not None and flaw.word.startswith(f"{key}="):
+                counts[flaw.unit] = counts.get(flaw.unit, 0) + flaw.count
+        if key in EFFECT:
+            yield key, EFFECT[key].format(what=" and ".join(counted(count, unit) for unit, count in counts.items()))
 
 
 def list_word(key: str, names: Iterable[str]) -> str:

@@ -240,6 +240,9 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
         if fillable
         else "add the rows, correct data.frequency, or resample the table to longer steps, such as days",
         "data.missing=mask" if fillable else None,
+        count=missing,
+        unit="absent row",
+        rows=int(places[-1]) + 1 if fillable else None,
     )
 
 

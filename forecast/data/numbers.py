@@ -81,7 +81,8 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
         if bad.any():
             first = int(np.argmax(bad))
             text = problem.format(count=int(bad.sum()), value=numbers[first])
-            return Flaw(source, f"{where}, row {rows[first]}", text, cure, word)
+            count = int(bad.sum())
+            return Flaw(source, f"{where}, row {rows[first]}", text, cure, word, count=count, unit="empty cell")
     return None
 
 

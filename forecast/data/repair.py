@@ -116,6 +116,8 @@ def one_row_a_time(
             f"both are at {times[place]} ({int(repeated.sum())} duplicate times in total)",
             "keep one row per time, or train with data.duplicates=mean, first or last",
             DOUBLED_WORD,
+            count=int(repeated.sum()),
+            unit="doubled row",
         )
     starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
     rules = ["first" if how == "mean" and place in codes else how for place in range(values.shape[1])]

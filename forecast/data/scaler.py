@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,12 @@ LARGEST = 1e15
 
 LEAST = 1e-9
 """Standard deviation below which a column counts as constant in the check for spikes."""
+
+DIGITS = 5
+"""Digits below a standard deviation that a written forecast has at least."""
+
+MOST_DECIMALS = 20
+"""Largest number of decimals of a rounded number."""
 
 OUTSIDE = 0.01
 """Share of a column's values, furthest from its median, that the deviation in the check for spikes excludes."""
@@ -79,6 +86,15 @@ class Scaler:
             values = np.where(observed, values, np.nan)  # StandardScaler ignores NaN
         fitted = StandardScaler().fit(values)
         return cls(fitted.mean_, fitted.scale_, columns)
+
+    def decimals(self, columns: Sequence[str]) -> dict[str, int]:
+        """Return the decimals with which a forecast of each column is written: a 100,000th of its deviation or finer.
+
+        Sums in float32 are not more exact. A column of tiny numbers is absent: they are not rounded.
+        """
+        scale = dict(zip(self.columns, self.scale.tolist(), strict=True))
+        places = {name: max(0, DIGITS - math.floor(math.log10(scale[name]))) for name in columns}
+        return {name: place for name, place in places.items() if place <= MOST_DECIMALS}
 
     def check_range(self, values: np.ndarray, times: pd.DatetimeIndex, source: str = "") -> None:
         """Raise InputError for values (N, C) so far from the training split that their squares overflow float32.

@@ -108,6 +108,7 @@ def read_series(
     merges_series: bool = False,
     time_format: TimeFormat = PLAIN,
     last_rows: int | None = None,
+    too_few: Callable[[int], str | None] = lambda rows: None,
 ) -> Series:
     """Return the series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
     return series_from_frame(
@@ -123,6 +124,7 @@ def read_series(
         merges_series=merges_series,
         time_format=time_format,
         last_rows=last_rows,
+        too_few=too_few,
     )
 
 
@@ -144,6 +146,7 @@ def series_from_frame(
     fewer_allowed: bool = False,
     kept_rows: int = 0,
     empty_labels: Sequence[str] | None = None,
+    too_few: Callable[[int], str | None] = lambda rows: None,
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
@@ -183,11 +186,14 @@ def series_from_frame(
         Number of last rows that stay although a column has no value yet; its first value fills them.
     empty_labels
         Columns in which an empty cell is a label; None: all columns with labels.
+    too_few
+        Function that returns why a number of rows is too small; None: it is not.
 
     Raises
     ------
     InputError
-        One message for all flaws that options can accept, with row numbers as in a spreadsheet: the header is row 1.
+        One message for too few rows and all flaws that options can accept, with row numbers as in a spreadsheet: the
+        header is row 1.
     """
     flaws: list[Flaw] = []
     frame, name_notes = tidy_names(frame, source)
@@ -203,7 +209,7 @@ def series_from_frame(
     for name in covariates:
         if name == time_column:
             raise InputError(f"{source}: {name!r} is the time column, not a covariate: its calendar is always an input")
-        _check_present(name, list(table.columns), source, "data.past_covariates or data.known_covariates")
+    _check_present(covariates, list(table.columns), source, "data.past_covariates or data.known_covariates")
     chosen = _choose(table, time_column, columns, source)
     without_role = [name for name in table.columns if name not in (time_column, *chosen)]
     where = f"{source}, column {time_column!r}"
@@ -267,7 +273,8 @@ def series_from_frame(
         if not flaws:
             raise
     name_several_series(flaws, table, times, [*without_role, *(chosen if columns is None else ())])
-    refuse(flaws)
+    present = next((flaw.rows for flaw in flaws if flaw.rows is not None), len(unique[0]))
+    refuse(flaws, too_few(present if flaws else len(filled.times)))
     index = filled.times.rename(time_column)
     result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
     notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
@@ -305,7 +312,7 @@ def read_known(
     table, rows, row_notes = _without_empty_rows(table, source)
     present = [name for name in known if name in table.columns]
     if not present:
-        _check_present(known[0], list(table.columns), source, "the names of its columns")
+        _check_present(known[:1], list(table.columns), source, "the names of its columns")
     table, time_format, joined_notes = join_hours(table, time_format.acting_on(table[time_column]), rows, source)
     where = f"{source}, column {time_column!r}"
     times, _, time_notes = parse_times(table[time_column], rows, where, time_format)
@@ -422,8 +429,7 @@ def _with_time_column(
         raise InputError(f"{source} has no rows below its header: add data")
     key = "data.time_column" if time_format.columns is None else "data.time_columns"
     named = time_format.columns or (() if name is None else (name,))
-    for each in named:
-        _check_present(each, list(table.columns), source, key)
+    _check_present(named, list(table.columns), source, key)
     return (table, named[0], None) if named else (table, *find_time_column(table, source, time_format.date_format))
 
 
@@ -450,8 +456,7 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
             raise InputError(f"{source} has no column besides {time_column!r}: add the values to forecast")
         return chosen
     chosen = [str(name) for name in columns]
-    for name in chosen:
-        _check_present(name, list(table.columns), source, "data.targets, data.past_covariates or data.known_covariates")
+    _check_present(chosen, list(table.columns), source, "data.targets, data.past_covariates or data.known_covariates")
     if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
         raise InputError(
             f"{source}: columns {chosen} are empty, repeat a column or include the time column: "
@@ -460,10 +465,14 @@ def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None
     return chosen
 
 
-def _check_present(name: str, names: list[str], source: str, key: str) -> None:
-    if name in names:
+def _check_present(wanted: Sequence[str], names: list[str], source: str, key: str) -> None:
+    """Raise InputError that names all `wanted` columns which are not among the `names` of the table."""
+    absent = [name for name in wanted if name not in names]
+    if not absent:
         return
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    near = {name: difflib.get_close_matches(name, names, n=1) for name in absent}
+    texts = [f"{name!r}" + (f" (did you mean {near[name][0]!r}?)" if near[name] else "") for name in absent[:12]]
+    more = " …" if len(absent) > 12 else ""
     listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
-    raise InputError(f"{source} has no column {name!r}{hint}, only {listed}: correct {key}")
+    word = "column" if len(absent) == 1 else "columns"
+    raise InputError(f"{source} has no {word} {', '.join(texts)}{more}, only {listed}: correct {key}")

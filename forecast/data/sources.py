@@ -57,8 +57,11 @@ ROLES = ("targets", "past_covariates", "known_covariates")
 """Options that name columns; a column has one role."""
 
 
-def load_source(config: DataSettings) -> Source:
-    """Read the series that the `data` group names, and check the roles of its columns."""
+def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lambda rows: None) -> Source:
+    """Read the series that the `data` group names, and check the roles of its columns.
+
+    `too_few` returns why a table with so many rows is too short; None: it is not.
+    """
     roles = {role: [str(name) for name in getattr(config, role) or ()] for role in ROLES}
     _check_roles(roles)
     past, known = roles["past_covariates"], roles["known_covariates"]
@@ -68,26 +71,27 @@ def load_source(config: DataSettings) -> Source:
     labelled = _named_covariates("categorical", config.categorical, covariates, "a covariate")
     foresight = _named_covariates("perfect_foresight", config.perfect_foresight, known, "a known covariate")
     origins: np.ndarray | None = None
-    roles_of_columns: dict[str, Any] = {"covariates": covariates, "known": known, "categorical": labelled}
+    shared: dict[str, Any] = {
+        "columns": columns, "covariates": covariates, "known": known, "categorical": labelled, "too_few": too_few
+    }  # fmt: skip
     if config.source == SYNTHETIC:
         path = digest = None
         frame = simulate_transformer(rows=config.rows, seed=config.seed)
-        series = series_from_frame(frame, source="the simulated transformer", columns=columns, **roles_of_columns)
+        series = series_from_frame(frame, source="the simulated transformer", **shared)
     elif config.source == DIAGNOSTIC:
         path = digest = None
         frame, origins = diagnostic_table(config.diagnostic)
-        series = series_from_frame(frame, source="the diagnostic series", columns=columns, **roles_of_columns)
+        series = series_from_frame(frame, source="the diagnostic series", **shared)
     else:
         path = _path(config)
         digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
         series = read_series(
             path,
             time_column=config.time_column,
-            columns=columns,
             frequency=config.frequency,
             policies=config.policies,
             merges_series=wanted is not None,
-            **roles_of_columns,
+            **shared,
             time_format=config.time_format,
             last_rows=config.last_rows,
         )

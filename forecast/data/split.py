@@ -1,5 +1,6 @@
-"""The split of the rows into training, validation and test targets, in order of time."""
+"""The split of the rows into training, validation and test targets, in order of time, and the rows of their windows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forecast.common.errors import InputError
@@ -46,3 +47,36 @@ def split_rows(num_rows: int, train: float | int, validation: float | int, test:
         raise InputError(f"{shown}: {sum(counts)} rows are requested, the table has {num_rows}: lower the counts")
     first_border, second_border, end = counts[0], counts[0] + counts[1], sum(counts)
     return Split(range(first_border), range(first_border, second_border), range(second_border, end))
+
+
+def window_rows(targets: range, context_length: int, horizon: int, *, part: str) -> range:
+    """Return the first context row of every window whose targets are all in `targets`.
+
+    The context may begin before the split, so that the first target of a later split has the same date at every context
+    length. Windows cannot begin before row 0, so only the first split loses windows.
+    """
+    if 0 < targets.start < context_length:
+        raise InputError(
+            f"context_length {context_length} is longer than the {targets.start} rows before the {part} split: "
+            "lower context_length or use more data"
+        )
+    first = max(targets.start, context_length)
+    count = targets.stop - horizon - first + 1
+    if count < 1:
+        need = horizon if targets.start else context_length + horizon
+        raise InputError(
+            f"context_length {context_length} + horizon {horizon}: the {part} split needs at least {need} rows "
+            f"and has {len(targets)}: lower context_length or horizon, or use more data"
+        )
+    return range(first - context_length, first - context_length + count)
+
+
+def too_few_rows(num_rows: int, split: Mapping[str, float | int], context_length: int, horizon: int) -> str | None:
+    """Return why a table of so many rows cannot be split into windows; None if it can."""
+    try:
+        for part, targets in vars(split_rows(num_rows, **split)).items():
+            if targets:
+                window_rows(targets, context_length, horizon, part=part)
+    except InputError as error:
+        return str(error)
+    return None

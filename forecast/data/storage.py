@@ -14,8 +14,6 @@ from forecast.data.mapped import Address, MappedFile, Recipe
 
 CPU = torch.device("cpu")
 
-PLACEMENTS = ("auto", "device", "mapped")
-
 SHARE = 0.5
 """Share of the free memory above which "auto" maps a table; the model and its steps need the rest."""
 
@@ -24,7 +22,7 @@ SHARE = 0.5
 class Placement:
     """The placement of a table, with the sizes in bytes that decided it.
 
-    `wanted` is one of `PLACEMENTS`, `device` the device of the batches. `free_bytes` is None if unknown.
+    `wanted` is "auto", "device" or "mapped", `device` the device of the batches. `free_bytes` is None if unknown.
     """
 
     wanted: str
@@ -62,7 +60,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Placing:
-    """The requested placement (`wanted`, one of `PLACEMENTS`) and its resources.
+    """The requested placement (`wanted`: "auto", "device" or "mapped") and its resources.
 
     The `processes` of the run on this machine share the memory of a CPU. A file is on the disk of `folder`, or of its
     nearest existing parent. `address` is the file of another process of the run; if it is unreadable, a new file is

@@ -5,7 +5,6 @@ docs/explanation/simulation.md states the equations and constants, which were fi
 
 import numpy as np
 import pandas as pd
-from scipy.signal import lfilter  # type: ignore[import-untyped]
 
 from forecast.common.errors import InputError
 
@@ -66,8 +65,15 @@ def top_oil_temperature(load_factor: np.ndarray, ambient: np.ndarray) -> np.ndar
 def _lag(target: np.ndarray, time_constant_h: float) -> np.ndarray:
     """Return the first-order response to a target that is constant over each hour; the first row is steady."""
     decay = np.exp(-1 / time_constant_h)
-    response, _ = lfilter([1 - decay], [1, -decay], target, zi=[decay * target[0]])
-    return np.asarray(response)
+    return _filtered(target, 1 - decay, decay, decay * target[0])
+
+
+def _filtered(values: np.ndarray, gain: float, decay: float, state: float) -> np.ndarray:
+    """Return y with y[t] = gain values[t] + decay y[t - 1], beginning with `state` = decay y[-1]."""
+    from scipy.signal import lfilter  # type: ignore[import-untyped]  # imported here: it takes seconds
+
+    filtered, _ = lfilter([gain], [1.0, -decay], values, zi=[state])
+    return np.asarray(filtered)
 
 
 class _Noise:
@@ -88,7 +94,7 @@ class _Noise:
         decay = np.exp(-1 / time_constant_h)
         shocks = self.white(deviation * np.sqrt(1 - decay**2))
         shocks[0] /= np.sqrt(1 - decay**2)
-        return np.asarray(lfilter([1.0], [1.0, -decay], shocks))
+        return _filtered(shocks, 1.0, decay, 0.0)
 
     def switched(self, mean_hours: float, levels: tuple[float, ...], weights: tuple[float, ...]) -> np.ndarray:
         """Return a level that is redrawn at random times, starting at the first level."""

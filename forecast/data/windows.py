@@ -10,6 +10,7 @@ from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.data.known import NO_COVARIATES, KnownLayout
+from forecast.data.split import window_rows
 
 Item = TypeVar("Item")
 
@@ -48,25 +49,9 @@ class Batch(NamedTuple):
 
 
 def start_rows(targets: range, context_length: int, horizon: int, *, part: str) -> Tensor:
-    """Return the first context row (W,) of every window whose targets are all in `targets`.
-
-    The context may begin before the split, so that the first target of a later split has the same date at every context
-    length. Windows cannot begin before row 0, so only the first split loses windows.
-    """
-    if 0 < targets.start < context_length:
-        raise InputError(
-            f"context_length {context_length} is longer than the {targets.start} rows before the {part} split: "
-            "lower context_length or use more data"
-        )
-    first = max(targets.start, context_length)
-    count = targets.stop - horizon - first + 1
-    if count < 1:
-        need = horizon if targets.start else context_length + horizon
-        raise InputError(
-            f"context_length {context_length} + horizon {horizon}: the {part} split needs at least {need} rows "
-            f"and has {len(targets)}: lower context_length or horizon, or use more data"
-        )
-    return torch.arange(first - context_length, first - context_length + count)
+    """Return the first context row (W,) of every window whose targets are all in `targets`; see `window_rows`."""
+    rows = window_rows(targets, context_length, horizon, part=part)
+    return torch.arange(rows.start, rows.stop)
 
 
 class _Gathered(NamedTuple):

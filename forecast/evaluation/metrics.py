@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from forecast.common.errors import InputError
 from forecast.common.group import Group
+from forecast.common.losses import QUANTILE, check_loss
 
 Scores = dict[str, float]
 
@@ -286,12 +286,6 @@ _ELEMENTWISE: dict[str, Callable[..., Tensor]] = {
     "huber": functional.smooth_l1_loss,
 }
 
-QUANTILE = "quantile"
-"""Name of the loss of a model of quantiles."""
-
-LOSSES = (*_ELEMENTWISE, QUANTILE)
-"""Names of all losses."""
-
 Loss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
@@ -318,8 +312,7 @@ def loss_by_name(name: str, levels: Sequence[float] = ()) -> Loss:
     ----------
     Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics 35 (1964).
     """
-    if name not in LOSSES:
-        raise InputError(f"loss={name}: choose {', '.join(LOSSES[:-1])} or {LOSSES[-1]}")
+    check_loss(name)
     if name == QUANTILE:
         return _loss_of_quantiles(levels)
     elementwise = _ELEMENTWISE[name]

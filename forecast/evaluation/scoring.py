@@ -23,6 +23,11 @@ def last_value(batch: Batch) -> Tensor:
     return batch.past[:, -1:, : batch.future.shape[2]].expand_as(batch.future)
 
 
+def training_mean(batch: Batch) -> Tensor:
+    """Forecast the mean of the training split, the z-score 0, for every step, shape (B, h, C_out)."""
+    return torch.zeros_like(batch.future)
+
+
 @dataclass(frozen=True)
 class SeasonalNaive:
     """The seasonal naive forecast: the newest value before the origin at the same phase of a season of `period` steps.
@@ -61,6 +66,7 @@ def score(
     return {
         "model": scorer.row(network_forecaster(network), selected=True, trained=network.levels),
         "linear_path": scorer.row(linear_path, selected=True) if network.linear_path is not None else None,
+        "training_mean": scorer.row(training_mean),
         "last_value": scorer.row(last_value),
         "seasonal_naive": scorer.row(naive) if naive is not None else None,
         "linear": scorer.row(ridge),

@@ -12,25 +12,6 @@ from torch.nn import functional
 START = 0.5
 """Spacing of the quantiles of a fresh head, relative to those of a normal distribution with the window's deviation."""
 
-MOST_LEVELS = 99
-"""Largest number of quantile levels."""
-
-SAME = 1e-9
-"""Tolerance of two equal levels."""
-
-
-def levels_error(levels: Sequence[float]) -> str | None:
-    """Return why `levels` cannot be quantile levels; None if they rise, lie in (0, 1) and are symmetric about 0.5."""
-    if not 3 <= len(levels) <= MOST_LEVELS:
-        return f"must be from 3 to {MOST_LEVELS} levels"
-    if not all(0 < level < 1 for level in levels):
-        return "must be above 0 and below 1"
-    if any(second - first <= SAME for first, second in pairwise(levels)):
-        return "must rise"
-    if any(abs(low + high - 1) > SAME for low, high in zip(levels, reversed(levels), strict=True)):
-        return "must be symmetric about 0.5: with q also 1 - q"
-    return None if len(levels) % 2 else "must contain 0.5, the point forecast"
-
 
 class Quantiles(nn.Module):
     """Map K raw numbers of each step and series to K rising quantiles.

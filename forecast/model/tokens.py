@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from forecast.attention.base import Mask
+from forecast.common.losses import levels_error
 from forecast.data.known import KnownLayout
 from forecast.model.kernels.dropout import Dropout
-from forecast.model.quantiles import levels_error
 
 
 @dataclass(frozen=True)

@@ -162,6 +162,8 @@ def predict(
     for option, path in (("--input", source), *(("--known", path) for path in known)):
         if any(other.exists() and path.exists() and other.samefile(path) for other in (output, picture, sidecar)):
             raise InputError(f"{output}: --output and {option} are the same file: choose another output")
+        if not path.exists():  # before the seconds that torch takes to import
+            raise InputError(f"{path}: no such file: check the path")
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
     from forecast.runs.ensemble import with_members

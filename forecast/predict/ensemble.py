@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,10 +54,8 @@ class Ensemble:
         beyond_training: bool = False,
     ) -> pd.DataFrame:
         """Return the mean of the forecasts of all members and of their interval ends; see `Forecaster.predict`."""
-        asked: dict[str, Any] = {"levels": levels, "quantile": quantile, "adaptive": adaptive}
-        forecasts = [member.predict(frame, known, **asked, beyond_training=beyond_training) for member in self.members]
-        mean = np.mean([forecast.to_numpy() for forecast in forecasts], axis=0)
-        return pd.DataFrame(mean, index=forecasts[0].index, columns=forecasts[0].columns)
+        question = Question(tuple(levels), quantile, adaptive, beyond_training)
+        return self._mean([member.forecast(frame, known, question) for member in self.members]).wide()
 
     def check_question(self, question: Question) -> None:
         """Raise InputError if a member cannot answer a question."""
@@ -67,7 +64,10 @@ class Ensemble:
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the mean of the members' forecasts of a checked series, and of their interval ends."""
-        return mean_of([member.answer(series, question) for member in self.members])
+        return self._mean([member.answer(series, question) for member in self.members])
+
+    def _mean(self, forecasts: Sequence[Forecast]) -> Forecast:
+        return mean_of(forecasts).rounded(self.members[0].decimals)
 
     def warnings(self, series: Series) -> list[str]:
         """Return the warnings of all members, each once."""

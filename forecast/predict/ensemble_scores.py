@@ -16,9 +16,10 @@ from forecast.evaluation.interval_scores import SCORED
 from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.metrics import skill
 from forecast.evaluation.scoring import network_forecaster, units_of
+from forecast.model.presets import Sizes
 from forecast.predict.facts import calibration_of_run
 from forecast.runs.resume import differences, read_config
-from forecast.runs.run import RESULT, Run
+from forecast.runs.run import RESULT, Architecture, Run
 from forecast.runs.summary import scored_split
 
 OF_THE_DATA = ("config", "device", "versions", "commit", "data", "baselines", "calibration", "precision")
@@ -91,7 +92,7 @@ class _Members:
         windows = data.parts["test"]
         horizon, series, device = windows.horizon, windows.num_targets, windows.device
         self.forecasters = [network_forecaster(run.load_model().to(device)) for run in runs]
-        stored = [calibration_of_run(run.path, horizon, series) for run in runs]
+        stored = [calibration_of_run(run.path, _sizes(run)) for run in runs]
         self.calibrations = [Calibration(one.scores.to(device), one.trained) for one in stored]
         self.levels = [level for level in SCORED if all(one.supports(level) for one in stored)]
         self.calibration = Calibration.unchanged(self.levels, horizon, series) if self.levels else None
@@ -111,6 +112,10 @@ class _Members:
             return point / len(self.forecasters)
         ends[..., len(self.levels) // 2] = point  # a calibration may move the median, and `predict` does not
         return ends / len(self.forecasters)
+
+
+def _sizes(run: Run) -> Sizes:
+    return Architecture.from_dict(run.manifest()["architecture"]).sizes
 
 
 def member_line(result: Mapping[str, Any]) -> str:

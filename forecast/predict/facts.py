@@ -12,6 +12,7 @@ import safetensors.torch
 
 from forecast.common.bounds import shapes_of
 from forecast.common.errors import InputError
+from forecast.common.losses import same_levels
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.training_range import TrainingRange
@@ -23,7 +24,12 @@ from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
 if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
 
-ROWS = {"last_value": "the last value", "seasonal_naive": "the seasonal naive forecast", "linear": "ridge regression"}
+ROWS = {
+    "training_mean": "the mean of training",
+    "last_value": "the last value",
+    "seasonal_naive": "the seasonal naive forecast",
+    "linear": "ridge regression",
+}
 """Baselines of a result, as named in a warning."""
 
 
@@ -84,12 +90,12 @@ class ModelFacts:
         ]
 
 
-def calibration_of_run(folder: Path, horizon: int, num_targets: int) -> Calibration:
-    """Return the calibration in a run folder, which fits a horizon and a number of targets."""
+def calibration_of_run(folder: Path, sizes: Sizes) -> Calibration:
+    """Return the calibration in a run folder, which fits a model of these sizes."""
     path = folder / CALIBRATION
     if "scores" not in shapes_of(path):
         raise InputError(f"{folder}: was trained before this program had intervals: train it again for --levels")
-    return _checked(path.read_bytes(), path, horizon, num_targets)
+    return _checked(path.read_bytes(), path, sizes)
 
 
 def encoded(calibration: bytes) -> str:
@@ -97,19 +103,21 @@ def encoded(calibration: bytes) -> str:
     return base64.b64encode(calibration).decode()
 
 
-def calibration_of_text(text: str | None, path: Path, horizon: int, num_targets: int) -> Calibration:
-    """Return the calibration in an exported file."""
+def calibration_of_text(text: str | None, path: Path, sizes: Sizes) -> Calibration:
+    """Return the calibration in an exported file, which fits a model of these sizes."""
     if text is None:
         raise InputError(f"{path}: was exported before this program had intervals: export it again for --levels")
-    return _checked(base64.b64decode(text), path, horizon, num_targets)
+    return _checked(base64.b64decode(text), path, sizes)
 
 
-def _checked(content: bytes, path: Path, horizon: int, num_targets: int) -> Calibration:
+def _checked(content: bytes, path: Path, sizes: Sizes) -> Calibration:
     """Return the calibration in `content`, read from `path`; raise InputError if it is damaged or does not fit."""
     try:
         calibration = Calibration.from_tensors(safetensors.torch.load(content))
-        if calibration.shape[:2] != (horizon, num_targets):
+        if calibration.shape[:2] != (sizes.horizon, sizes.num_targets):
             raise ValueError("it has another horizon or number of targets")
+        if not same_levels(calibration.trained, sizes.quantiles):
+            raise ValueError("it is for other quantiles than those of the model")
     except DAMAGE as error:
         raise InputError(f"{path}: its calibration is damaged ({str(error).splitlines()[0]}): copy it again") from None
     return calibration

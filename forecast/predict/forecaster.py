@@ -28,10 +28,11 @@ from forecast.data.training_range import TrainingRange
 from forecast.evaluation.intervals import Calibration
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
+from forecast.model.presets import Sizes
 from forecast.predict.answer import answer, known_warnings, warnings_of
 from forecast.predict.exported import Exported, open_exported
 from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text, check_manifest
-from forecast.predict.input import ENDS_IN_GAP, Expected, without_training_options
+from forecast.predict.input import ENDS_IN_GAP, Expected, described, without_training_options
 from forecast.predict.intervals import Forecast, Question
 from forecast.predict.known import gather_known, rows_at, series_with_unread, with_unread
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
@@ -116,13 +117,13 @@ class Forecaster:
         def model(scaler: Scaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
-        def calibration(horizon: int, num_targets: int) -> Calibration:
+        def calibration(sizes: Sizes) -> Calibration:
             if attention is not None:
                 raise InputError(
                     f"--attention {attention}: intervals are calibrated for the attention of training: leave it out, "
                     "or leave out the levels"
                 )
-            return calibration_of_run(run.path, horizon, num_targets)
+            return calibration_of_run(run.path, sizes)
 
         return replace(cls._of(run.manifest(), model, run.path / MANIFEST, calibration), attention=attention)
 
@@ -139,8 +140,8 @@ class Forecaster:
         if run is not None:
             exported.check_made_from(Run.open(run))
 
-        def calibration(horizon: int, num_targets: int) -> Calibration:
-            return calibration_of_text(exported.calibration, path, horizon, num_targets)
+        def calibration(sizes: Sizes) -> Calibration:
+            return calibration_of_text(exported.calibration, path, sizes)
 
         return cls._of(exported.facts, lambda _: exported, path, calibration)
 
@@ -150,11 +151,11 @@ class Forecaster:
         manifest: dict[str, Any],
         model: Callable[[Scaler], Model],
         where: Path,
-        calibration: Callable[[int, int], Calibration],
+        calibration: Callable[[Sizes], Calibration],
     ) -> "Forecaster":
         """Construct the forecaster that a manifest describes; `where` names it in messages.
 
-        `calibration` reads the calibration for a horizon and a number of targets.
+        `calibration` reads the calibration for a model of these sizes.
         """
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
@@ -181,7 +182,7 @@ class Forecaster:
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
                 holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
                 time_format=TimeFormat.of(data),
-                facts=ModelFacts.of(manifest, lambda: calibration(sizes.horizon, sizes.num_targets)),
+                facts=ModelFacts.of(manifest, lambda: calibration(sizes)),
             )
             check_manifest(forecaster, sizes)
         except DAMAGE as error:
@@ -214,6 +215,11 @@ class Forecaster:
     def target_scale(self) -> Tensor:
         """Standard deviation of each target on the training split, shape (C_out,), float64, original units."""
         return torch.tensor(self.scaler.scale[: len(self.targets)])
+
+    @property
+    def decimals(self) -> dict[str, int]:
+        """Decimals of the forecast of each target; see `Scaler.decimals`."""
+        return self.scaler.decimals(self.targets)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
         """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit.
@@ -274,13 +280,19 @@ class Forecaster:
         NotFiniteError
             If the forecast contains NaN or infinity.
         """
+        return self.forecast(frame, known, Question(tuple(levels), quantile, adaptive, beyond_training)).wide()
+
+    def forecast(
+        self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None, question: Question
+    ) -> Forecast:
+        """Return the forecast of `predict` before it becomes a table."""
         series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
         if known is not None:
             series = self._with_known(series, known, "the known table")
-        table = self.answer(series, Question(tuple(levels), quantile, adaptive, beyond_training)).wide()
+        forecast = self.answer(series, question)
         if not isinstance(frame, Series):
             self._warn(series)
-        return table
+        return forecast
 
     def check_question(self, question: Question) -> None:
         """Raise InputError if the model cannot answer a question, before any forecast is computed."""
@@ -296,7 +308,7 @@ class Forecaster:
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the forecast of the steps after a checked series, with the intervals of a question."""
-        return answer(self, series, question)
+        return answer(self, series, question).rounded(self.decimals)
 
     def warnings(self, series: Series) -> list[str]:
         """Return warnings about look-back and horizon of a checked series and about the model, in words."""
@@ -417,7 +429,7 @@ class Forecaster:
                 "that was trained with data.known_covariates"
             )
         if not isinstance(table, pd.DataFrame):
-            raise InputError(f"{source} must be a DataFrame: this is a {type(table).__name__}")
+            raise InputError(f"{source} must be a DataFrame: this is {described(table)}")
         table, notes = tidy_names(table, source)
         time_column = self.time_column if self.time_column in table.columns else None
         with without_training_options():
@@ -439,6 +451,9 @@ class Forecaster:
         labels = pd.DataFrame(index=times, columns=list(self.encoder.categories), dtype=object)
         tables = []
         for table in series.ahead:
+            if labels.notna().all(axis=None):
+                tables.append(table)
+                continue
             own = rows_at(table, list(self.encoder.categories), times, self.clock)
             notes = self.encoder.unknown_notes(own.where(labels.isna()))
             tables.append(replace(table, notes=(*table.notes, *notes)))
@@ -478,9 +493,7 @@ class Forecaster:
         fits = isinstance(data, pd.Series) and len(self.columns) == 1 and data.name in (None, *self.columns)
         if not fits:
             needed = ", ".join(map(repr, self.columns))
-            name = f" {data.name!r}" if isinstance(data, pd.Series) else ""
-            kind = type(data).__name__
-            raise InputError(f"predict takes a DataFrame with the columns {needed}: this is a {kind}{name}")
+            raise InputError(f"predict takes a DataFrame with the columns {needed}: this is {described(data)}")
         assert isinstance(data, pd.Series)
         return data.to_frame(self.columns[0])
 

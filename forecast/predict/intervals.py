@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -38,8 +38,9 @@ class Question:
         for level in self.levels:
             if not 0 < level < 100:
                 raise InputError(f"levels: {level:g} is not a level in per cent: choose one above 0 and below 100")
-        if doubled := [level for level in self.levels if self.levels.count(level) > 1]:
-            raise InputError(f"levels: {doubled[0]:g} is given twice: give each level once")
+        names = [f"{level:g}" for level in self.levels]  # of the columns
+        if doubled := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"levels: {doubled[0]} is given twice: give each level once")
         if self.quantile is not None and not 0 < self.quantile < 1:
             raise InputError(f"quantile: {self.quantile:g} must be above 0 and below 1")
         if self.adaptive and not self.levels:
@@ -67,7 +68,12 @@ def cheapest_quantile(over: float, under: float) -> float:
     for name, cost in (("over", over), ("under", under)):
         if not (math.isfinite(cost) and cost > 0):
             raise InputError(f"cost: {name}={cost:g} must be a positive number")
-    return under / (over + under)
+    exponent = math.frexp(max(over, under))[1] + 1  # so that the sum stays finite
+    scaled_over, scaled_under = math.ldexp(over, -exponent), math.ldexp(under, -exponent)
+    quantile = scaled_under / (scaled_over + scaled_under)
+    if not 0 < quantile < 1:
+        raise InputError(f"cost: over={over:g} under={under:g}: one is too small beside the other: leave out --cost")
+    return quantile
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,11 @@ class Forecast:
     values: pd.DataFrame
     ends: dict[float, tuple[pd.DataFrame, pd.DataFrame]] = field(default_factory=dict)
     adapted_on: tuple[int, ...] = ()
+
+    def rounded(self, decimals: dict[str, int]) -> "Forecast":
+        """Return the forecast with the values and interval ends of each target rounded to its decimals."""
+        ends = {level: (lower.round(decimals), upper.round(decimals)) for level, (lower, upper) in self.ends.items()}
+        return replace(self, values=self.values.round(decimals), ends=ends)
 
     def columns(self, target: str, naive: pd.DataFrame | None = None) -> dict[str, pd.Series]:
         """Return the columns beside the value of a target: the ends of its intervals, and the naive forecast."""

@@ -50,7 +50,10 @@ def gather_known(
     """
     found = pd.DataFrame(index=times, columns=list(columns), dtype=object)
     for table in tables:
-        own = rows_at(table, columns, times, clock)
+        rows = _places(table, times, clock)  # for all tables, since it checks their clock
+        if (rows < 0).all() or found.notna().all(axis=None):
+            continue
+        own = _at_places(table, columns, times, rows)
         check(own.where(found.isna()).set_axis(dates), table.source)
         found = found.where(found.notna(), own)
     for name in empty_allowed:
@@ -69,7 +72,10 @@ def gather_known(
 
 def rows_at(table: Ahead, columns: Sequence[str], times: pd.DatetimeIndex, clock: Clock) -> pd.DataFrame:
     """Return the columns of a table at the `times`, on the clock of training; NaN where the table has no value."""
-    places = _places(table, times, clock)
+    return _at_places(table, columns, times, _places(table, times, clock))
+
+
+def _at_places(table: Ahead, columns: Sequence[str], times: pd.DatetimeIndex, places: np.ndarray) -> pd.DataFrame:
     rows = table.frame.reindex(columns=list(columns)).astype(object).iloc[places].set_axis(times)
     rows.loc[places < 0] = np.nan  # place -1 took the last row
     return rows

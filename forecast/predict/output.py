@@ -53,8 +53,9 @@ class Outcome:
         return naive_forecast(self.series, first.targets, first.frequency, dates)
 
     def table(self, layout: str) -> pd.DataFrame:
-        """Return the forecast as a table in a layout of `LAYOUTS`, with the naive forecast."""
-        return self.forecast.long(self.naive) if layout == "long" else self.forecast.wide(self.naive)
+        """Return the forecast as a table in a layout of `LAYOUTS`, with the naive forecast in as many decimals."""
+        naive = self.naive.round(self.members[0].decimals)
+        return self.forecast.long(naive) if layout == "long" else self.forecast.wide(naive)
 
     def sidecar(self, table: pd.DataFrame, layout: str) -> dict[str, Any]:
         """Return what the JSON file beside the table says."""

@@ -54,7 +54,7 @@ from forecast.report.phrases import (
 )
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
-from forecast.runs.summary import scored_split
+from forecast.runs.summary import TIME, scored_split
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
@@ -65,6 +65,10 @@ class Answer(NamedTuple):
 
     sentences: list[str]
     details: list[str]
+
+
+UNEQUAL = 1.1
+"""Least ratio of training steps that a report names if a time limit ended trainings."""
 
 
 def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Answer:
@@ -84,7 +88,10 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     decision = [*void, *beaten]
     take = [] if short or not section.same_windows else list(advice(section, comparisons, void=bool(void)))
     news = [*(take if decision else []), *_headline(section, comparisons, chosen), *([] if beaten else lowest)]
-    limits = [*_no_test(section), *([] if void else _linear_paths(section)), *_left_out(left_out), *busy_words(section)]
+    limits = [
+        *_no_test(section), *_equal_times(section), *([] if void else _linear_paths(section)), *_left_out(left_out),
+        *busy_words(section),
+    ]  # fmt: skip
     control = _control_pair(section, comparisons)
     findings = [
         *([] if control is None else [_control(control)]),
@@ -307,6 +314,22 @@ def _no_test(section: Section) -> Iterator[str]:
         yield (
             f"{count} of {counted(len(runs), 'run')} had no test split: what is called test here is validation, which "
             "selected the weights."
+        )
+
+
+def _equal_times(section: Section) -> Iterator[str]:
+    """Yield that a time limit gave slower mechanisms fewer steps, if it did."""
+    runs: dict[str, list[FinishedRun]] = {}
+    for setting in section.settings:
+        runs.setdefault(setting.arm, []).extend(setting.runs)
+    if not any(run.result["status"] == TIME for each in runs.values() for run in each):
+        return
+    steps = {arm: sum(run.number("model.steps") for run in each) / len(each) for arm, each in runs.items()}
+    slow, fast = min(steps, key=lambda arm: steps[arm]), max(steps, key=lambda arm: steps[arm])
+    if steps[fast] > UNEQUAL * steps[slow]:
+        yield (
+            f"`training.max_time` ended trainings: `{slow}` made {steps[slow]:,.0f} steps and `{fast}` "
+            f"{steps[fast]:,.0f}, so errors compare equal times, not equal trainings."
         )
 
 

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from forecast.common.files import look_up, replacing
 from forecast.common.tables import Table, inert, to_csv
+from forecast.common.text import LINES, shown
 from forecast.report.budget import passes, windows_seen
 from forecast.report.comparisons import Baseline, Comparison, baselines_of
 from forecast.report.content import Content, DiagnosisChapter, Picture, SectionChapter, make_content
@@ -141,7 +142,8 @@ def page(content: Content) -> str:
     style, script = (Markup((here / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))
     digest = _base64(hashlib.sha256(script.encode()).digest())
     template = pages.get_template("page.html")
-    return template.render(content=content, marks=MARKS, style=style, script=script, digest=digest)
+    text = template.render(content=content, marks=MARKS, style=style, script=script, digest=digest)
+    return shown(text, LINES)  # the name of a folder may have any character
 
 
 def _base64(data: bytes) -> str:

@@ -97,7 +97,7 @@ def check_stored(config: Mapping[str, Any], file: Path) -> None:
             )
     for group, names in NAMES.items():
         if isinstance(nodes := config.get(group), Mapping):
-            many = nodes.items() if group == "callbacks" else [(None, nodes)]
+            many = nodes.items() if group == "callbacks" else [(None, nodes)] if nodes or group != "logger" else []
             for name, node in many:
                 _check_node(node, group if name is None else f"{group}.{name}", names, file)
     for key, value in config.items():

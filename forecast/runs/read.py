@@ -16,7 +16,7 @@ from forecast.evaluation.interval_scores import REPORTED
 from forecast.evaluation.metrics import RELATIVE, skill
 from forecast.runs.integrity import ForeignRun
 from forecast.runs.labels import data_key, unique_labels
-from forecast.runs.results import wrong_kind
+from forecast.runs.results import BASELINES, wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
 from forecast.runs.summary import NAMES, STRETCHES, scored_split, typical_skill
@@ -201,7 +201,7 @@ def _configuration_labels(groups: Sequence[pd.DataFrame]) -> list[str]:
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
     """Return one row per baseline, or one per score if data, horizon or look-back differ."""
     rows = []
-    for name in ("last_value", "seasonal_naive", "linear"):
+    for name in BASELINES:
         alike: dict[str, list[pd.Series]] = {}
         for _, job in finished.iterrows():
             if scored := job["baselines"].get(name):

@@ -25,15 +25,18 @@ PARTS = ("validation", "test")
 MANY = 10
 """Number of series from which the typical skill is stored too: one series may decide a mean over all."""
 
+BASELINES = ("training_mean", "last_value", "seasonal_naive", "linear")
+"""Baselines of a result, in the order of the table; a result of an earlier version lacks the first."""
+
 
 def assemble(
     rows: Mapping[str, Row | None], *, targets: list[str], scale: np.ndarray, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the content of `result.json`.
 
-    `rows` has `model`, `linear_path`, `last_value`, `seasonal_naive` and `linear`, None if absent. The reference of
-    `skill` is `seasonal_naive`, that of `skill_last_value` is `last_value`. `scale` has one standard deviation per
-    target. `facts` are all other entries: command, config, data, model, speed, …
+    `rows` has `model`, `linear_path` and `BASELINES`, None if absent. The reference of `skill` is `seasonal_naive`,
+    that of `skill_last_value` is `last_value`. `scale` has one standard deviation per target. `facts` are all other
+    entries: command, config, data, model, speed, …
     """
     scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
     model = rows["model"]
@@ -49,7 +52,7 @@ def assemble(
             parts[part]["skill_last_value"] = skill(parts[part]["scaled"]["mse"], last[part]["scaled"]["mse"])
     parts["test"]["by_step"] = _by_step(rows, scale)
     parts["test"]["by_series"] = _by_series(rows, targets, scale)
-    baselines = {name: scored[name] for name in ("last_value", "seasonal_naive", "linear")}
+    baselines = {name: scored[name] for name in BASELINES if name in scored}
     for name, row in rows.items():
         if row is not None and len(targets) >= MANY and rows["seasonal_naive"] is not None:
             own = parts if name == "model" else scored[name]

@@ -82,8 +82,10 @@ def start_state(
         named = resume not in (False, "auto")  # only then may the length differ
         if differing := differences(wanted.plain, stored, budget=finished or not named):
             cure = RESTART_HINT if named else RESTART_JOB_HINT
-            typed = [_key(word) for word in overrides or ()]
-            differing.sort(key=lambda line: not any(f"{line.split(' is ')[0]}.".startswith(f"{key}.") for key in typed))
+            if (typed := _of_typed(differing, overrides or ())) or not named:
+                differing = typed or differing
+            elif words := [word for word in overrides or () if not _may_change(_key(word))]:
+                cure = f"leave out {' '.join(words)}, since a run has the options of its folder, or {cure}"
             raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
         run = Run(folder)
         if finished:
@@ -128,12 +130,26 @@ def _key(override: str) -> str:
     return override.lstrip("+").split("=")[0]
 
 
+def _of_typed(differing: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Return the lines of `differences` about options that the command line names.
+
+    The others differ only since the command line leaves them at their defaults.
+    """
+    keys = [_place(word) for word in overrides]
+    return [line for line in differing if any(_within(line.split(" is ")[0], key) for key in keys)]
+
+
+def _place(override: str) -> str:
+    """Return where an override acts: `decoder_attention` for attention@decoder_attention=full."""
+    return _key(override).lstrip("~").rpartition("@")[2]
+
+
 def _of_folder(folder: Path, composed: dict[str, Any], overrides: Sequence[str] | None) -> dict[str, Any] | None:
     """Return the folder's configuration with permitted overrides, None if the whole command line has to match it."""
     if not (folder / CONFIG).is_file():
         raise InputError(f"resume={folder}: no run folder (it has no {CONFIG}): give one of outputs/…")
     keys = None if overrides is None else [_key(override) for override in overrides]
-    if keys is None or not all(key in ("resume", DATA_PATH) or _is_free(key) for key in keys):
+    if keys is None or not all(map(_may_change, keys)):
         return None
     if "trainer=smoke" in (overrides or ()):
         raise InputError("trainer=smoke: also sets the length of the run: to resume, use training.max_steps=30 instead")
@@ -183,6 +199,10 @@ def _check_processes(folder: Path, trainer: Mapping[str, Any], keys: Sequence[st
         value = trainer.get(key, 1)
         if isinstance(value, int) and value > largest and not {"trainer", f"trainer.{key}"} & set(keys):
             raise InputError(f"{folder}: trainer.{key}={value} is more than this machine has: add trainer.{key}=…")
+
+
+def _may_change(key: str) -> bool:
+    return key in ("resume", DATA_PATH) or _is_free(key)
 
 
 def _is_free(key: str) -> bool:

@@ -1,33 +1,32 @@
-"""The configuration of a training, parsed and checked once."""
+"""The configuration of a training, parsed and checked once, before torch is imported."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from forecast.common.conf_files import about_option
-from forecast.common.devices import has_bfloat16_units
 from forecast.common.errors import InputError
+from forecast.common.losses import LOSSES, QUANTILE, check_loss, levels_error
 from forecast.common.settings import option, options_of, read_options, settings
 from forecast.data.settings import DIAGNOSTIC, LARGEST_SEED, DataSettings, named
-from forecast.data.storage import PLACEMENTS
-from forecast.evaluation.metrics import LOSSES, QUANTILE, loss_by_name
-from forecast.model.quantiles import levels_error
+
+if TYPE_CHECKING:
+    import torch
 
 GROUPS = (
     *("data", "model", "attention", "cross_attention", "optimizer", "scheduler"),
     *("training", "trainer", "callbacks", "logger"),
 )
-"""Required groups; `decoder_attention` may be null."""
+"""Required groups, of which the last two may be empty; `decoder_attention` may be null."""
 
 
 DECILES = tuple(tenths / 10 for tenths in range(1, 10))
 """The default of `quantiles`."""
 
 PRECISIONS = ("32-true", "bf16-mixed")
+PLACEMENTS = ("auto", "device", "mapped")
 ACCELERATORS = ("auto", "cpu", "gpu", "cuda")
 
 
@@ -163,8 +162,10 @@ class TrainerSettings:
             raise InputError(f"trainer.devices={result.devices}: must be auto or a whole number of at least 1")
         return result
 
-    def device(self, local_rank: int = 0) -> torch.device:
+    def device(self, local_rank: int = 0) -> "torch.device":
         """Return the device of process `local_rank` on a machine; "auto" is CUDA if there is a GPU, else the CPU."""
+        import torch
+
         available = torch.cuda.is_available()
         if self.accelerator in ("gpu", "cuda") and not available:
             raise InputError(
@@ -175,6 +176,8 @@ class TrainerSettings:
 
     def count_processes(self) -> tuple[int, int]:
         """Return the number of processes on each machine, and of machines."""
+        import torch
+
         on_cpu = self.device().type == "cpu"
         if self.devices == "auto":
             if on_cpu:
@@ -245,7 +248,7 @@ class Settings:
         if "resume" in config:
             check_resume(config["resume"])
         root = read_options(cls, {key: value for key, value in config.items() if key in known}, "")
-        loss_by_name(root["loss"])  # refuses other losses
+        check_loss(root["loss"])
         _check_quantiles(root)
         data = DataSettings.parse(config["data"])
         _check_diagnostic(data, root)
@@ -318,9 +321,11 @@ Time of a bf16 step over a float32 step: 2.1, 1.4 and 0.9 at widths 64, 128 and 
 """
 
 
-def choose_precision(wanted: str, device: torch.device, width: object) -> str:
+def choose_precision(wanted: str, device: "torch.device", width: object) -> str:
     """Return Lightning's name of the precision; "auto" is bf16 if a model of this width gains from it."""
     if wanted == "auto":
+        from forecast.common.devices import has_bfloat16_units
+
         fast = has_bfloat16_units(device) and (device.type == "cuda" or _is_wide(width))
         return "bf16-mixed" if fast else "32-true"
     if wanted not in PRECISIONS:
@@ -330,6 +335,8 @@ def choose_precision(wanted: str, device: torch.device, width: object) -> str:
 
 def exact_convolutions() -> None:
     """Compute float32 convolutions in full float32; a GPU uses TF32 otherwise."""
+    import torch
+
     torch.backends.cudnn.allow_tf32 = False
 
 

@@ -25,6 +25,7 @@ from forecast.runs.run import INPUT, PICTURE, Run
 NAMES = {
     "model": "model",
     "linear_path": "its linear path alone",
+    "training_mean": "mean of training",
     "last_value": "last value",
     "seasonal_naive": "seasonal naive",
     "linear": "linear (ridge)",
@@ -48,6 +49,12 @@ STEPS, TIME, EARLY = "finished", "out of time", "stopped early"
 ENDS = {STEPS: "", TIME: " (stopped by training.max_time)", EARLY: " (stopped by early stopping)"}
 """Addition to the best step, by the status of the run."""
 
+
+TEMPLATE = "forecast-known.csv"
+"""File that predict writes if the output is forecast.csv and known covariates are missing."""
+
+NAMED = 3
+"""Largest number of known covariates that are printed by name."""
 
 NO_TEST = "no test split: these windows selected the weights, so new data will have larger errors"
 """Note below scores of the validation split."""
@@ -144,21 +151,23 @@ def _series_notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def _score_notes(result: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return what the scores and the skill mean, also against the last value if that beats the seasonal naive."""
+    """Return what the scores and the skill mean, also against a simpler row that beats the seasonal naive."""
     scores = "MSE, MAE: z-scores; (units): original units; MASE: MAE / in-sample seasonal naive MAE"
     sql = "SQL: scaled quantile loss of each row's calibrated intervals, like MASE for nine quantiles"
     skills = f"skill: 1 - MSE / MSE of {row_name('seasonal_naive', result)}"
-    rows = result["baselines"]
     if typical_skill(result) is not None:
-        pooled = skill(result["test"]["scaled"]["mse"], rows["seasonal_naive"]["test"]["scaled"]["mse"])
+        pooled = skill(result["test"]["scaled"]["mse"], result["baselines"]["seasonal_naive"]["test"]["scaled"]["mse"])
         return scores, sql, f"{skills}, of the median series; from the mean MSE of the series: {pooled:+.1%}"
-    if rows["last_value"] is None or rows["seasonal_naive"] is None:
+    rows = {"model": result, **result["baselines"]}
+    mse = {name: row["test"]["scaled"]["mse"] for name, row in rows.items() if row is not None}
+    simpler = [name for name in ("training_mean", "last_value") if name in mse]
+    if not simpler or "seasonal_naive" not in mse:
         return scores, sql, skills
-    model, last, naive = (row["test"]["scaled"]["mse"] for row in (result, rows["last_value"], rows["seasonal_naive"]))
-    gain = skill(model, last)
-    if math.isnan(gain) or not last < naive:
+    best = min(simpler, key=lambda name: mse[name])
+    gain = skill(mse["model"], mse[best])
+    if math.isnan(gain) or not mse[best] < mse["seasonal_naive"]:
         return scores, sql, skills
-    return scores, sql, f"{skills}; against last value (better here): {gain:+.1%}"
+    return scores, sql, f"{skills}; against {NAMES[best]} (better here): {gain:+.1%}"
 
 
 def row_name(row: str, result: Mapping[str, Any]) -> str:
@@ -340,17 +349,37 @@ def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
         Console(soft_wrap=True).print(Text(f"WARNING: {text}", "bold yellow"))
     if note := not_drawn(run.path / PICTURE, result["data"].get("targets", [])):
         print(note)
-    print(f"Run folder: {folder} (TensorBoard: tensorboard --logdir {parent})")
+    board = f" (TensorBoard: tensorboard --logdir {parent})" if writes_board(look_up(result, "config.logger")) else ""
+    print(f"Run folder: {folder}{board}")
     print(next_line(run.path, result, run.path / INPUT))
 
 
+def writes_board(logger: Mapping[str, Any] | None) -> bool:
+    """Return whether a `logger` group writes files for TensorBoard; an empty one writes none, None is the default."""
+    return logger is None or str(logger.get("_target_")).rpartition(".")[2] in ("Board", "TensorBoardLogger")
+
+
 def next_line(folder: Path, result: Mapping[str, Any], table: Path) -> str:
-    """Return the command that forecasts with the model in `folder`; its input is `table` if training read no file."""
+    """Return the command that forecasts with the model in `folder`; its input is `table` if training read no file.
+
+    If that input lacks the known covariates of the horizon, a second line says which file they belong in.
+    """
     scores = result["test"].get("intervals") or {}
     levels = [str(percent) for percent in LEVELS if scores.get(f"coverage_{percent}") is not None]
-    options = ["--run", str(folder), "--input", shown(result["data"]["path"] or str(table)), "--output", "forecast.csv"]
-    options += ["--levels", *levels] if levels else []
-    return f"Next: {shlex.join(['python', '-m', 'forecast.predict', *options])}"
+    data = result["data"]
+    options = ["--run", str(folder), "--input", shown(data["path"] or str(table))]
+    lacks_known = data["path"] is not None and data.get("known_ahead") is False
+    options += ["--known", TEMPLATE] if lacks_known else []
+    options += ["--output", "forecast.csv", *(["--levels", *levels] if levels else [])]
+    line = f"Next: {shlex.join(['python', '-m', 'forecast.predict', *options])}"
+    if not lacks_known:
+        return line
+    names = ", ".join(shown(name) for name in data["known_covariates"][:NAMED])
+    more = f" and {len(data['known_covariates']) - NAMED} more" if len(data["known_covariates"]) > NAMED else ""
+    return (
+        f"{line}\n      {TEMPLATE} has {names}{more} for the {result['config']['horizon']} steps after the table; "
+        "without --known the command writes it, to be filled in"
+    )
 
 
 def summary(result: Mapping[str, Any]) -> str:

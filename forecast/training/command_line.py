@@ -10,12 +10,12 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from omegaconf import DictConfig, OmegaConf
 
-from forecast.common.cli import finish
+from forecast.common.cli import finish, naming_what_to_make_smaller
 from forecast.common.conf_files import choice_files, configuration_folder
 from forecast.common.configuration import COMPLAINTS, check_places, check_trial, one_line, plain_values
 from forecast.common.errors import InputError
@@ -24,9 +24,14 @@ from forecast.common.place import started_place
 from forecast.training.sweep.overrides import (
     allow_data_path_on_resume,
     compose_first,
+    first_configuration,
     read_command_line,
-    sweep_configuration,
+    without_hydra,
 )
+
+if TYPE_CHECKING:
+    from forecast.data.sources import Source
+    from forecast.runs.settings import Settings
 
 
 def main() -> None:
@@ -40,18 +45,19 @@ def _run() -> None:
     if arguments.help:
         print(_help(arguments))
         return
-    if (requested := sweep_configuration(arguments)) is not None:
+    config, seeds = first_configuration(arguments) or (None, None)
+    if config is not None and seeds is not None:
         from forecast.training.sweep.sweep import run_sweep
 
-        config, seeds = requested
         run_sweep(arguments, config, call=_compose_and_call, ensemble=seeds)
         return
-    composed: list[DictConfig] = []
     typed = [word for word in arguments.overrides if not word.lstrip("+~").startswith(("hydra.", "hydra/"))]
-    with allow_data_path_on_resume(arguments):
-        _compose_and_call(composed.append)
-    for config in composed:  # empty if Hydra only printed something, as for --cfg
-        _train_and_print(config, typed)
+    composed = [] if config is None else [without_hydra(config)]
+    if config is None:
+        with allow_data_path_on_resume(arguments):
+            _compose_and_call(composed.append)
+    for single in composed:  # empty if Hydra only printed something, as for --cfg
+        _train_and_print(single, typed)
 
 
 def _help(arguments: Namespace) -> str:
@@ -70,22 +76,45 @@ def _compose_and_call(job: Callable[[DictConfig], Any]) -> None:
 
 
 def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
-    from forecast.runs.summary import print_closing_lines, print_table
-    from forecast.training.train import run_worker, train
-
     for word in overrides:
         if word.lstrip("+~").startswith("sweep."):
             raise InputError(f"{word}: is an option of sweeps: add -m, or leave it out")
     place = started_place(os.environ)
     if place is not None and place.rank > 0:
+        from forecast.training.train import run_worker
+
         run_worker(place)
         return
     plain = plain_values(config)
     check_trial(plain, overrides)
     check_places(config, overrides)
-    run, result = train(plain, overrides=overrides)
+    settings, source = _first_look(plain, alone=place is None)
+    from forecast.runs.summary import print_closing_lines, print_table
+    from forecast.training.train import train
+
+    run, result = train(settings, overrides=overrides, source=source)
     print_table(result)
     print_closing_lines(run, result)
+
+
+def _first_look(plain: dict[str, Any], *, alone: bool) -> "tuple[Settings, Source | None]":
+    """Return the checked settings, and the series of a new run in a single process.
+
+    A faulty option or table is refused here, before the seconds that torch and Lightning take to import.
+    """
+    from forecast.runs.settings import Settings
+
+    settings = Settings.parse(plain)
+    if settings.resume or not alone:
+        return settings, None
+    from forecast.data.sources import load_source
+    from forecast.data.split import too_few_rows
+
+    def too_few(rows: int) -> str | None:
+        return too_few_rows(rows, settings.data.split, settings.context_length, settings.horizon)
+
+    with naming_what_to_make_smaller(plain):
+        return settings, load_source(settings.data, too_few)
 
 
 EXAMPLES = {

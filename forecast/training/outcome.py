@@ -11,11 +11,13 @@ import torch
 from lightning.pytorch.loggers import Logger
 from safetensors.torch import save
 
+from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
 from forecast.common.finite import check_forecast
 from forecast.common.pictures import draw_forecast
 from forecast.common.spreadsheet import write_frame
-from forecast.data.calendar import seasonal_period
+from forecast.data.calendar import future_index, seasonal_period
+from forecast.data.clock import Clock
 from forecast.data.datamodule import ForecastData
 from forecast.data.labels import decode_labels
 from forecast.data.windows import evenly_spaced
@@ -24,6 +26,7 @@ from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
+from forecast.predict.known import gather_known
 from forecast.runs import results
 from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RESULT, Run
 from forecast.training.fit import Fit
@@ -113,6 +116,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "targets": data.source.targets,
         "past_covariates": data.source.past_covariates,
         "known_covariates": data.source.known_covariates,
+        "known_ahead": _has_known_ahead(data) if data.source.known_covariates else None,
         "static_covariates": list(data.source.static),
         "perfect_foresight": data.source.perfect_foresight,
         "holidays": None if data.source.holidays is None else data.source.holidays.to_dict(),
@@ -132,6 +136,19 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
+def _has_known_ahead(data: ForecastData) -> bool:
+    """Return whether the table has the known covariates of the horizon after its last target value."""
+    series, known = data.source.series, data.source.known_covariates
+    empty = [name for name in data.encoder.empty_labels if name in data.encoder.categories]
+    try:
+        times = future_index(data.index, series.frequency, data.sizes["horizon"])
+        clock = Clock.of(data.index, series.frequency)
+        gather_known(series.ahead, known, times, times, clock, empty_allowed=empty)
+    except InputError:
+        return False
+    return True
+
+
 @torch.inference_mode()
 def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastData) -> None:
     windows, targets = data.parts["test"], data.source.targets
@@ -143,7 +160,7 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     check_forecast(values, index, targets)
     frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / FORECAST) as file:
-        write_frame(file, frame)
+        write_frame(file, frame.round(data.scaler.decimals(targets)))
     table = data.source.series.measured[targets]
     title = f"{name}: forecast of the last {data.split.scored} window, {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)

@@ -24,14 +24,14 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.common.errors import InputError
 from forecast.common.group import ALONE, Group
+from forecast.common.losses import QUANTILE
 from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
-from forecast.data.sources import load_source
+from forecast.data.sources import Source, load_source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
-from forecast.evaluation.metrics import QUANTILE
 from forecast.evaluation.mixing import independent_blocks, shrinkage
 from forecast.evaluation.significance import count_blocks
 from forecast.model.compiling import check_compiling
@@ -85,12 +85,13 @@ def prepare(
     linear_maps: LinearMaps | None = None,
     table: Address | None = None,
     before_linear_fit: Callable[[ForecastData, Informer], None] = lambda data, network: None,
+    source: Source | None = None,
 ) -> Preparation:
     """Build and check all components of a training, and move the data to their device. No file is written.
 
     The processes of `group` train together. The leading process fits `linear_maps` (None: fit them here) and sends them
     to the workers; a worker on the same machine also gets the file of the scaled `table`. `before_linear_fit` is called
-    after all checks, just before the linear fits.
+    after all checks, just before the linear fits. `source` is the series of the settings, if it has been read already.
     """
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
@@ -100,7 +101,7 @@ def prepare(
     check_target(settings.scheduler, "scheduler", LRScheduler, functions=SCHEDULES)
     lightning.seed_everything(settings.seed, verbose=False)
     exact_convolutions()
-    data = make_data(settings, device, group, table)
+    data = make_data(settings, device, group, table, source)
     architecture, network = _make_network(settings, data, device, group)
     data.to(device)
     task = _make_task(settings, data, network)
@@ -116,13 +117,17 @@ def prepare(
 
 
 def make_data(
-    settings: Settings, device: torch.device, group: Group = ALONE, table: Address | None = None
+    settings: Settings,
+    device: torch.device,
+    group: Group = ALONE,
+    table: Address | None = None,
+    source: Source | None = None,
 ) -> ForecastData:
     """Return the windows of all splits, on the CPU; `device` is where they will be moved to."""
     training = settings.training
     placing = Placing(training.data_placement, device, group.place.local_size, Path(settings.output_dir), table)
     data = ForecastData(
-        load_source(settings.data),
+        load_source(settings.data) if source is None else source,
         settings.data.split,
         context_length=settings.context_length,
         horizon=settings.horizon,

@@ -14,7 +14,7 @@ from forecast.common.files import write_sealed
 from forecast.common.group import Group
 from forecast.common.place import Place
 from forecast.data.mapped import Address
-from forecast.data.sources import resume_words
+from forecast.data.sources import Source, resume_words
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.scoring import score
 from forecast.runs.results import commit, forecast_facts
@@ -36,6 +36,7 @@ def train(
     folder: Path | None = None,
     overrides: Sequence[str] | None = None,
     announced: set[str] | None = None,
+    source: Source | None = None,
 ) -> tuple[Run, dict[str, Any]]:
     """Train one model and return its run folder and the content of its `result.json`.
 
@@ -53,6 +54,8 @@ def train(
         `resume=<folder>` needs.
     announced
         Lines on the data that earlier trainings printed. They are not repeated, and new ones are added.
+    source
+        The series of `config`, if it has been read already.
 
     Raises
     ------
@@ -83,7 +86,8 @@ def train(
         group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
         seen = set() if announced is None else announced
-        prepared = prepare(start.settings, group, before_linear_fit=partial(announce_data, start.settings, seen))
+        announce = partial(announce_data, start.settings, seen)
+        prepared = prepare(start.settings, group, before_linear_fit=announce, source=source)
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)

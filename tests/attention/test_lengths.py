@@ -73,6 +73,16 @@ def test_masked_softmax_and_its_gradient_equal_those_of_a_loop(kind: str, heads:
     torch.testing.assert_close(gradients(actual, scores), gradients(expected, scores), rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 2, 6), (3, 4, 2, 6)])
+def test_masked_softmax_without_lengths_is_the_plain_softmax(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    scores = torch.randn(shape).to(dtype).requires_grad_()
+    actual, expected = masked_softmax(scores, None), scores.softmax(-1)
+    assert torch.equal(actual, expected)
+    if dtype != torch.bfloat16:  # rounded after the sum here, before it there
+        torch.testing.assert_close(gradients(actual, scores), gradients(expected, scores))
+
+
 @pytest.mark.parametrize("kind", LENGTHS)
 def test_masked_softmax_gives_the_weights_of_full(kind: str) -> None:
     query, key, value = tensors(batch=3, length=2, key_length=6)

@@ -45,7 +45,9 @@ def test_faults_are_drawn_by_seed_from_all_folders_and_each_is_python() -> None:
         ast.parse(text[: fault.start] + fault.after + text[fault.end :])
 
 
-@pytest.mark.parametrize(("codes", "tier"), [([1], "quick"), ([5, 1], "quick"), ([0, 0, 1], "all"), ([0, 0, 0, 5, 0], "")])
+@pytest.mark.parametrize(
+    ("codes", "tier"), [([1], "quick"), ([5, 1], "quick"), ([0, 0, 1], "all"), ([0, 0, 0, 5, 0], "")]
+)
 def test_the_first_stage_that_fails_names_the_tier(
     codes: list[int], tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from forecast.attention.base import Attention
 from forecast.check.__main__ import main
 from forecast.check.suite import CHECKS, Check, Finding
+from forecast.check.tables import failures
 from tests.check import wrong
 from tests.check.broken import (
     FAULTS,
@@ -102,6 +104,21 @@ def test_mechanisms_without_a_fault_pass(
     replace_mean(monkeypatch, kind)
     assert main(["mean", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_failures_that_say_why_are_printed_before_what_follows_from_them() -> None:
+    """Heads that share their weights fail the formula at every size, and one line says that heads are mixed."""
+    values = {"one head changed": 0.5, "empty row": 1.0, "operations": 0.9}
+    values |= {check.name: 0.3 for check in CHECKS if check.against in ("formula", "oracle")}
+    findings = [
+        Finding("mine", check, values.get(check.name), "TypeError: no, mine.py line 3" if check.name == "map" else "")
+        for check in CHECKS
+    ]
+    findings[4] = replace(findings[4], value=torch.nan)
+    names = [re.findall("fail: attention=mine: (.*?): ", line)[0] for line in failures(findings)]
+    assert names[:5] == ["map", "empty row", "one head changed", "formula", "operations"]
+    assert names[5:8] == ["formula, masked", "formula, causal", "formula, gradient"]
+    assert len(names) == len(values) + 1
 
 
 def test_every_check_has_a_fault_that_fails_it() -> None:

@@ -3,7 +3,8 @@
 import pytest
 from hydra.errors import ConfigCompositionException
 
-from forecast.common.configuration import check_places, compose_words, one_line
+from forecast.common.conf_files import choice_files, configuration_folder
+from forecast.common.configuration import EMPTY, check_places, compose_words, one_line, without_null
 from forecast.common.errors import InputError, signal_behind
 
 
@@ -44,3 +45,40 @@ def test_a_mechanism_for_a_place_that_the_experiment_fills_is_refused() -> None:
         check_places(compose_words(words), words)
     for fine in (words[:1], words[1:], ["experiment=diagnostic", "attention=mean"]):
         check_places(compose_words(fine), fine)
+
+
+GROUPS = sorted(folder.name for folder in configuration_folder().iterdir() if folder.is_dir())
+
+
+@pytest.mark.parametrize("place", [*GROUPS, "attention@cross_attention", "attention@decoder_attention"])
+def test_null_leaves_a_place_without_a_choice_or_is_refused_with_the_choices(place: str) -> None:
+    if place in EMPTY:
+        config = compose_words([f"{place}=null"])
+        assert config.get(place.rpartition("@")[2]) is None
+        return
+    for value in ("null", "NULL", f"null,{choice_files(place.partition('@')[0])[0].stem}"):
+        with pytest.raises(InputError, match=rf"^{place}={value}: every run needs one: choose \w+"):
+            compose_words([f"{place}={value}"])
+
+
+def test_null_among_swept_choices_is_no_choice_too() -> None:
+    place = "attention@decoder_attention"
+    assert without_null([f"{place}=null,full", f"{place}=choice(full, null)"]) == [
+        f"{place}=[],full",
+        f"{place}=choice(full, [])",
+    ]
+
+
+def test_null_elsewhere_than_as_a_choice_is_left_alone() -> None:
+    words = ["data.name=null", "optimizer={weight_decay: null}", "data='null'", "~logger", "model=nullify", "x=null"]
+    assert without_null(words) == words
+    with pytest.raises(InputError, match=r"^logger=\[null\]: null is no item of a list: leave it out$"):
+        without_null(["logger=[null]"])
+    with pytest.raises(InputError, match=r"^hydra/launcher=null: every run needs one: leave it out$"):
+        without_null(["hydra/launcher=null"])
+
+
+@pytest.mark.parametrize("word", ["model=3", "logger=true"])
+def test_a_number_as_a_choice_is_one_line_too(word: str) -> None:
+    with pytest.raises(InputError, match="must be a string or a list"):
+        compose_words([word])

@@ -14,6 +14,7 @@ from forecast.data.flaws import list_word
 from forecast.data.series import read_series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
+from forecast.data.split import too_few_rows
 from tests.data.test_series import hourly, shared
 from tests.support.small import compose, write
 
@@ -41,7 +42,9 @@ def test_duplicate_times_empty_cells_and_absent_rows_are_named_together(tmp_path
     pattern = (
         r"my.csv has 3 problems: column 'oil', row 30: no value \(1 empty in total\); rows 6 and 48: both are at "
         r"2016-07-01 04:00:00 \(1 duplicate times in total\); row 11: after .* \(2 missing in total, "
-        r"at one row per hour\): correct the file, or train with data.missing=mask data.duplicates=mean$"
+        r"at one row per hour\): correct the file, or accept them \(data.missing fills 1 empty cell and 2 absent rows "
+        r"and never scores them; .*; data.duplicates merges 1 doubled row into the mean, .* of a time\): train "
+        r"with data.missing=mask data.duplicates=mean$"
     )
     with pytest.raises(InputError, match=pattern):
         read_series(path)
@@ -63,8 +66,35 @@ def test_columns_without_numbers_and_a_second_date_are_named_with_the_rest(tmp_p
 def test_flaws_without_an_option_are_named_together_with_the_others(tmp_path: Path) -> None:
     table = hourly().astype({"load": object}).drop(index=5)
     table.loc[3, "load"] = "12 kW"
-    with pytest.raises(InputError, match=r"'12 kW' is not a number.*correct 1 of them in the file, then train with"):
+    line = r"'12 kW' is not a number.*correct 1 of them in the file, then accept them.*train with"
+    with pytest.raises(InputError, match=line):
         read_series(write(tmp_path / "my.csv", table))
+
+
+def test_too_few_rows_are_named_with_the_other_flaws(tmp_path: Path) -> None:
+    """Rows that a repair would add count: of the 48 hours, the two absent ones are no reason for a refusal."""
+    settings = DataSettings.parse(
+        compose("data=csv", f"data.path={write(tmp_path / 'my.csv', hourly().drop(index=[10, 11]))}")["data"]
+    )
+
+    def refusal(context_length: int) -> str:
+        with pytest.raises(InputError) as caught:
+            load_source(settings, lambda rows: too_few_rows(rows, settings.split, context_length, 2))
+        return str(caught.value)
+
+    assert refusal(31).startswith(f"{tmp_path}/my.csv, row 11: after ")
+    assert refusal(32) == (
+        "context_length 32 + horizon 2: the train split needs at least 34 rows and has 33: lower context_length or "
+        f"horizon, or use more data; also, {refusal(31)}"
+    )
+
+
+def test_all_absent_columns_are_named_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "my.csv", hourly())
+    with pytest.raises(InputError, match=r"has no columns 'lod' \(did you mean 'load'\?\), 'wind', only date, load"):
+        read_series(path, columns=["lod", "oil", "wind"])
+    with pytest.raises(InputError, match=r"has no column 'wind', only .*: correct data.past_covariates"):
+        read_series(path, covariates=["oil", "wind"])
 
 
 @pytest.mark.parametrize("name", ["PJME_hourly.csv", "weather.csv.gz", "traffic_volume.csv", "vic_electricity.csv"])

@@ -122,3 +122,15 @@ def test_a_column_without_a_measured_value_is_refused_by_name() -> None:
     observed[:, 1] = False
     with pytest.raises(InputError, match="column 'b' has no measured value in the training split: choose another"):
         Scaler.fit(np.ones((5, 2)), ["a", "b"], observed)
+
+
+@pytest.mark.parametrize(
+    ("scale", "places"), [(1.0, 5), (0.99, 6), (9.9, 5), (10.0, 4), (6_000.0, 2), (1e5, 0), (1e30, 0), (0.0123, 7)]
+)
+def test_a_forecast_has_the_decimals_of_a_100000th_of_a_deviation(scale: float, places: int) -> None:
+    assert Scaler(np.zeros(2), np.array([scale, 1.0]), ["load", "oil"]).decimals(["load"]) == {"load": places}
+    assert 0.5 * 10.0**-places <= max(0.5e-5 * scale, 0.5)
+
+
+def test_tiny_numbers_are_not_rounded() -> None:
+    assert Scaler(np.zeros(1), np.array([1e-300]), ["load"]).decimals(["load"]) == {}

@@ -11,7 +11,7 @@ from forecast.data.sources import Source
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import Fold, blocks, held_out
 from forecast.evaluation.ridge import LinearMap, fit_ridge
-from forecast.evaluation.scoring import SeasonalNaive, last_value, network_forecaster, score
+from forecast.evaluation.scoring import SeasonalNaive, last_value, network_forecaster, score, training_mean
 from forecast.runs.settings import Settings
 from forecast.training.prepare import prepare
 from tests.support.examples import SHARED_DATA, make_windows
@@ -45,6 +45,11 @@ def test_seasonal_naive_reads_before_the_context_and_never_past_the_origin() -> 
     assert torch.equal(expected[0], windows.values[6:9, :2])
     windows.values[30:] = torch.nan
     assert torch.equal(SeasonalNaive(windows, 24)(batch), expected)
+
+
+def test_the_mean_of_training_is_the_zero_of_the_z_scores() -> None:
+    batch = make_windows().batch(torch.tensor([4, 31]))
+    assert torch.equal(training_mean(batch), torch.zeros(2, 3, 2))
 
 
 def test_seasonal_naive_is_perfect_on_a_season_and_last_value_on_a_constant() -> None:

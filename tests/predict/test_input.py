@@ -8,7 +8,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
-from forecast.predict.input import Expected, without_training_options
+from forecast.predict.input import Expected, described, without_training_options
 
 
 def table(frequency: str, rows: int = 40) -> pd.DataFrame:
@@ -18,6 +18,14 @@ def table(frequency: str, rows: int = 40) -> pd.DataFrame:
 
 def expected(frequency: str, shown: str | None, missing: str = "ffill") -> Expected:
     return Expected(["load"], [], "date", frequency, Policies("error", missing), 20, shown)
+
+
+def test_a_table_of_another_package_is_described_with_its_package_and_its_conversion() -> None:
+    frame = type("DataFrame", (), {"__module__": "numpy.frames", "to_pandas": None})  # a package that is there
+    assert described(frame()) == "a DataFrame of numpy: give its .to_pandas()"
+    assert described(np.zeros(3)) == "a ndarray of numpy"
+    assert described("next.csv") == "a str"
+    assert described(pd.Series([1.0], name="load")) == "a Series 'load'"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,24 @@ def test_an_answer_has_three_to_five_short_sentences(case: str, tmp_path: Path) 
     assert_short([*sentences, *details])
 
 
+@pytest.mark.parametrize(
+    ("steps", "status", "is_said"), [(900, "out of time", True), (510, "out of time", False), (900, "finished", False)]
+)
+def test_the_answer_says_that_a_time_limit_gave_slower_mechanisms_fewer_steps(
+    steps: int, status: str, is_said: bool, tmp_path: Path
+) -> None:
+    slow, fast = (
+        {**result_of(name, steps=count), "status": status} for name, count in (("full", 500), ("mean", steps))
+    )
+    sentences, _ = answer_of(write_results(tmp_path, slow, fast))
+    sentence = (
+        f"`training.max_time` ended trainings: `full` made 500 steps and `mean` {steps}, so errors compare equal "
+        "times, not equal trainings."
+    )
+    assert (sentence in sentences) is is_said
+    assert_short(sentences)
+
+
 def assert_short(sentences: Iterable[str]) -> None:
     for sentence in sentences:
         assert sentence.endswith("."), sentence

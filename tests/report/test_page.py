@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from forecast.common.text import holds_steering
 from forecast.report import content
 from forecast.report import html as module
 from forecast.report.content import make_content
@@ -178,6 +179,18 @@ def test_no_column_is_cut_off_at_1300_pixels(tmp_path: Path, monkeypatch: pytest
     assert "best step" in text
     _, seen = look_into(text, WIDTHS, tmp_path, "--window-size=1300,900")
     assert set(seen) == {0}
+
+
+def test_the_page_has_no_control_characters_of_a_folder_or_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(content, "draw_pictures", no_pictures)
+    for mechanism in ("full", "linear"):
+        write_run(tmp_path / f"{mechanism}\x1b[31m\u202e", result_of(mechanism))
+    made = make_content("a\x1bb", read_runs([tmp_path]))
+    for document in (page(made), text(made)):
+        assert not holds_steering(document)
+    assert r"\x1b[31m" in page(made)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from forecast.common import devices
 from forecast.common.devices import has_amx
 from forecast.common.errors import InputError
 from forecast.runs import settings as precision
@@ -56,10 +57,10 @@ def test_auto_always_chooses_the_same_valid_precision() -> None:
 def test_on_a_cpu_a_narrow_model_does_not_gain_from_bf16(
     width: object, units: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(precision, "has_bfloat16_units", lambda _: units)
+    monkeypatch.setattr(devices, "has_bfloat16_units", lambda _: units)
     assert choose_precision("auto", CPU, width) == chosen
 
 
 def test_a_gpu_with_bf16_uses_it_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "has_bfloat16_units", lambda _: True)
+    monkeypatch.setattr(devices, "has_bfloat16_units", lambda _: True)
     assert choose_precision("auto", torch.device("cuda"), 16) == "bf16-mixed"

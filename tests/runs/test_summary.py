@@ -95,6 +95,14 @@ def test_the_seasonal_naive_names_its_season_and_a_better_last_value_gets_its_ow
     assert "better here" not in shown({**result, "baselines": table(naive=row(0.9), last=row(0.999))["baselines"]})
 
 
+def test_on_noise_the_skill_against_the_mean_of_training_is_shown() -> None:
+    """The seasonal naive forecast of white noise has twice its variance: a skill of 50 % is none."""
+    result = table(naive=row(2.0), last=row(2.0)) | row(1.0)
+    result["baselines"] = {"training_mean": row(1.0), **result["baselines"]}
+    assert line(shown(result), "mean of training")[-1] == "+50.0%"
+    assert "; against mean of training (better here): +0.0%" in shown(result)
+
+
 def test_the_caption_has_three_lines() -> None:
     lines = printed(naive=row(0.5), path=row(0.3)).rstrip().splitlines()
     assert [line.split(":")[0].strip() for line in lines[-4:]] == [lines[-4], "MSE, MAE", "SQL", "skill"]
@@ -183,6 +191,36 @@ def test_five_lines_end_a_run_and_names_are_printed_as_they_are(capsys: pytest.C
 def test_the_next_command_asks_for_the_intervals_that_the_run_has(scores: dict[str, Any], end: str) -> None:
     result = {**ended(), "test": {"intervals": scores}}
     assert next_line(Path("outputs/a"), result, Path("outputs/a/input.csv")).endswith(end)
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_the_next_command_names_the_known_covariates_that_the_table_lacks(ahead: bool) -> None:
+    data = {"path": "a.csv", "known_covariates": ["temp", "kind", "wind", "sun"], "known_ahead": ahead}
+    command, *notes = next_line(
+        Path("outputs/a"), {**ended(), "data": data, "config": {"horizon": 12}}, Path()
+    ).splitlines()
+    assert ("--known forecast-known.csv --output forecast.csv" in command) is not ahead
+    note = (
+        "forecast-known.csv has temp, kind, wind and 1 more for the 12 steps after the table; without --known the "
+        "command writes it, to be filled in"
+    )
+    assert [line.strip() for line in notes] == ([] if ahead else [note])
+
+
+@pytest.mark.parametrize(
+    ("logger", "is_named"),
+    [
+        ({"_target_": "forecast.training.tensorboard.logger.Board"}, True),
+        ({"_target_": "lightning.pytorch.loggers.TensorBoardLogger"}, True),
+        ({"_target_": "lightning.pytorch.loggers.CSVLogger"}, False),
+        ({}, False),
+    ],
+)
+def test_tensorboard_is_named_only_where_its_files_are(
+    logger: dict[str, str], is_named: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_closing_lines(Run(Path("outputs/a/b")), {**ended(), "config": {"logger": logger}})
+    assert ("tensorboard" in capsys.readouterr().out) is is_named
 
 
 def test_intervals_of_the_windows_that_selected_the_model_are_perhaps_too_narrow() -> None:

@@ -14,6 +14,7 @@ from forecast.common.files import look_up
 from forecast.training import command_line
 from forecast.training.command_line import COMMON, EXAMPLES, comment, groups, help_text
 from tests.support.examples import ROOT
+from tests.support.small import hourly, write
 
 CONF = ROOT / "conf"
 
@@ -42,6 +43,36 @@ def test_the_command_line_prints_the_help(
 def test_the_command_line_is_imported_without_torch() -> None:
     code = "import sys, forecast.training.command_line; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120).returncode == 0
+
+
+REFUSED = """
+import sys
+from forecast.training import command_line
+for words in {commands}:
+    sys.argv[1:] = words
+    try:
+        command_line.main()
+    except SystemExit as end:
+        assert end.code == 2, (words, end.code)
+    else:
+        raise AssertionError(words)
+sys.exit(any(name in sys.modules for name in ("torch", "lightning", "scipy", "sklearn", "matplotlib", "rich")))
+"""
+
+
+def test_options_and_tables_are_refused_before_torch_is_imported(tmp_path: Path) -> None:
+    """The imports take ten seconds; a first table may need several attempts."""
+    gaps = write(tmp_path / "gaps.csv", hourly(600).drop(index=[7, 8]))
+    short = write(tmp_path / "short.csv", hourly(90))
+    text = write(tmp_path / "text.csv", hourly(600).assign(load="much"))
+    tables = [[f"data.path={path}"] for path in (gaps, short, text, tmp_path / "absent.csv")]
+    options = ["horizon=0", "data.targets=[wind]", "training.batch_size=x", "loss=rmse", "scheduler=null", "hrzn=3"]
+    commands = [["data=csv", *words, f"output_dir={tmp_path}"] for words in tables]
+    commands += [["data=csv", f"data.path={short}", option] for option in options]
+    code = REFUSED.format(commands=commands)
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=120, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("error: ") == result.stderr.count("\n") == len(commands)
 
 
 @pytest.mark.usefixtures("signals_and_threads")

@@ -19,7 +19,7 @@ from forecast.runs.results import command_line
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import INPUT, RESULT, Run
 from forecast.runs.settings import Settings, exact_convolutions
-from forecast.runs.summary import baseline_warning, interval_line, next_line, print_table, scored_split
+from forecast.runs.summary import baseline_warning, interval_line, next_line, print_table, scored_split, writes_board
 from forecast.training.prepare import make_data
 from forecast.training.sweep.job import typed_as
 
@@ -53,7 +53,8 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
     if warning := baseline_warning(result):
         Console(soft_wrap=True).print(Text(f"WARNING: {warning}", "bold yellow"))
     place = shlex.quote(str(folder))
-    print(f"Ensemble folder: {place} (ensemble.json; TensorBoard: tensorboard --logdir {place})")
+    board = f"; TensorBoard: tensorboard --logdir {place}" if writes_board(settings.logger) else ""
+    print(f"Ensemble folder: {place} (ensemble.json{board})")
     print(next_line(folder, read_json(runs[0].path / RESULT), runs[0].path / INPUT))  # its intervals tell the levels
 
 

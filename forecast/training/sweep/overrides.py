@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from forecast.common.conf_files import choice_files, configuration_folder, listed
-from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line
+from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line, without_null
 from forecast.common.errors import InputError
 from forecast.data.flaws import value_word
 
@@ -95,6 +95,8 @@ def job_name(words: Sequence[str]) -> str:
 
 def _text(override: Override) -> str:
     value = override.value()
+    if value == []:  # a place without a choice
+        return "null"
     return value if isinstance(value, str) else str(override.get_value_element_as_str()).lower()
 
 
@@ -126,7 +128,7 @@ def read_command_line() -> Namespace:
             raise InputError(f"--{name.replace('_', '-')} {value}: {reason}")
     check_hydra_words(arguments.overrides)
     check_words(arguments.overrides)
-    put_overrides(arguments, arguments.overrides)
+    put_overrides(arguments, without_null(arguments.overrides))
     if arguments.help or arguments.hydra_help:
         return arguments
     modes = {name: getattr(arguments, name) for name in ("run", "multirun", "cfg", "shell_completion", "info")}
@@ -184,11 +186,11 @@ def allow_data_path_on_resume(arguments: Namespace) -> Iterator[None]:
         sys.argv[:], arguments.overrides = typed, words
 
 
-def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None:
-    """Return the configuration of `compose_first` if several jobs are requested, else None.
+def first_configuration(arguments: Namespace) -> tuple[DictConfig, range | None] | None:
+    """Return the configuration of `compose_first`, and the seeds of an ensemble, empty for another sweep.
 
-    -m, the configuration or an ensemble requests them. The command line of an ensemble becomes that of a sweep over
-    seeds: the second value, empty if it is none.
+    -m, the configuration or an ensemble requests several jobs; for a single run there are no seeds (None). The command
+    line of an ensemble becomes that of a sweep over seeds. Return None if Hydra only prints something or complains.
     """
     if any(getattr(arguments, name) for name in NO_TRAINING):
         return None
@@ -208,7 +210,8 @@ def sweep_configuration(arguments: Namespace) -> tuple[DictConfig, range] | None
         several = f"ensemble={len(seeds)}" if seeds else "-m"
         raise InputError(f"hydra.mode=RUN: is a single run, but {several} requests several: leave one of them out")
     if not arguments.multirun and mode != RunMode.MULTIRUN:
-        return None
+        swept = any(override.is_sweep_override() for override in parse(arguments.overrides))
+        return None if swept else (config, None)
     for part in ("launcher", "sweeper"):
         name = str(OmegaConf.select(config, f"hydra.{part}._target_"))
         if not Plugins.is_in_toplevel_plugins_module(name):
@@ -278,6 +281,13 @@ def compose_first(arguments: Namespace, words: Sequence[str]) -> DictConfig:
     OmegaConf.set_struct(config, False)
     OmegaConf.set_readonly(config, False)
     return config
+
+
+def without_hydra(config: DictConfig) -> DictConfig:
+    """Return the configuration of a run, without that of Hydra."""
+    copy = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    assert isinstance(copy, DictConfig)
+    return copy
 
 
 def for_multirun(arguments: Namespace, words: Sequence[str]) -> list[str]:

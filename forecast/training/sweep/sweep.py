@@ -12,17 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from forecast.common.configuration import COMPLAINTS, one_line, plain_values
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
 from forecast.runs.settings import Settings
+from forecast.runs.summary import writes_board
 from forecast.training.start import signal_of
 from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
-from forecast.training.sweep.overrides import canonical, count_jobs, for_multirun, parse, put_overrides, sweep_name
+from forecast.training.sweep.overrides import (
+    canonical,
+    count_jobs,
+    for_multirun,
+    parse,
+    put_overrides,
+    sweep_name,
+    without_hydra,
+)
 from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
 from forecast.training.sweep.search import report_search
 from forecast.training.sweep.settings import check_words, read_sweep
@@ -74,7 +83,7 @@ def run_sweep(
         if not jobs and not failures(sweep):
             finish_ensemble(sweep.folder, _one_run(config), ensemble)
     elif not sweep.search:
-        _time_and_report(sweep, again=bool(jobs))
+        _time_and_report(sweep, again=bool(jobs), board=writes_board(config.get("logger") or {}))
     if jobs:
         reached = f"time limit sweep.minutes reached, {len(jobs)} job{'s' * (len(jobs) > 1)} not started"
         print(f"stopped: {reached}: run the same command again to continue", file=sys.stderr, flush=True)
@@ -86,12 +95,14 @@ def run_sweep(
 
 def _one_run(config: DictConfig) -> Settings:
     """Return the settings of the first job of a sweep."""
-    kept = [str(key) for key in config if key != "hydra"]
-    return Settings.parse(plain_values(OmegaConf.masked_copy(config, kept)))
+    return Settings.parse(plain_values(without_hydra(config)))
 
 
-def _time_and_report(sweep: Sweep, *, again: bool) -> None:
-    """Time the settings in turn, unless the command must be run `again` for missing jobs, and write the report."""
+def _time_and_report(sweep: Sweep, *, again: bool, board: bool) -> None:
+    """Time the settings in turn, unless the command must be run `again` for missing jobs, and write the report.
+
+    `board` tells whether the jobs wrote files for TensorBoard.
+    """
     try:
         if not again:
             time_sweep(sweep.folder, sweep.repeat_timing, sweep.files)
@@ -102,7 +113,8 @@ def _time_and_report(sweep: Sweep, *, again: bool) -> None:
         raise Interrupted(f"{done}: run the same command again to time them in turn", number) from None
     finally:
         report_sweep(sweep.folder)
-        print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(sweep.folder))}", flush=True)
+        if board:
+            print(f"TensorBoard: tensorboard --logdir {shlex.quote(str(sweep.folder))}", flush=True)
 
 
 def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractContextManager[Reporter]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.loggers.logger import DummyLogger
 from omegaconf import OmegaConf
 
 from forecast.common.errors import InputError
@@ -277,7 +278,9 @@ OURS = {"save_dir", "purge_step", "kwargs"}
 
 
 def check_logger(config: Mapping[str, Any]) -> None:
-    """Refuse a `logger` group that would fail later, or that sets an argument of `OURS`."""
+    """Refuse a `logger` group that would fail later, or that sets an argument of `OURS`; an empty one is no logger."""
+    if not config:
+        return
     check_target(config, "logger", Logger)
     kind = resolve_name(str(config[TARGET]))
     known = set(inspect.signature(kind).parameters) - OURS
@@ -287,6 +290,8 @@ def check_logger(config: Mapping[str, Any]) -> None:
 
 def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
     """Return the logger, which writes into `folder`; only a TensorBoard logger takes `purge_step`."""
+    if not config:
+        return DummyLogger()
     kind = resolve_name(str(config[TARGET]))
     more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
     logger: Logger = make(config, "logger", save_dir=folder, **more)

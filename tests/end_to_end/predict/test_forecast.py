@@ -16,6 +16,7 @@ from forecast.data.repair import Policies
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
 from forecast.data.settings import DataSettings
+from forecast.predict.__main__ import main as predict
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
 from forecast.training.train import train
@@ -234,6 +235,19 @@ def test_a_run_that_merged_several_series_forecasts_from_a_long_table(tmp_path: 
     run, result = train(quick(tmp_path / "outputs", *words))
     assert any("2 series, identified by 'meter', were merged into one" in note for note in result["data"]["notes"])
     assert forecast(run.path, source, tmp_path / "next.csv") == 0
+
+
+def test_a_forecast_is_written_without_digits_that_it_does_not_have(tiny_run: TinyRun, tmp_path: Path) -> None:
+    """With deviations of 74 and 0.07 the columns have four and seven decimals, in the run folder too."""
+    words = ["--run", str(tiny_run.path), "--input", str(tiny_run.source), "--output", str(tmp_path / "next.csv")]
+    assert predict([*words, "--levels", "80"]) == 0
+    decimals = load(tiny_run.path).decimals
+    assert decimals == {"load": 4, "oil": 7}
+    for path in (tmp_path / "next.csv", tiny_run.path / "forecast.csv"):
+        table = pd.read_csv(path, index_col=0, dtype=str)
+        for column in table:
+            places = table[column].str.partition(".")[2].str.len()
+            assert places.max() == decimals[column.partition("_")[0]]
 
 
 # --- input from Python

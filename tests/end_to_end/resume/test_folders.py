@@ -73,11 +73,19 @@ def test_any_other_change_is_refused_by_name(
     assert snapshot(stopped) == before
 
 
-def test_an_option_that_may_not_change_is_named_first(stopped: Path) -> None:
+def test_only_typed_options_are_named(stopped: Path) -> None:
     """A named folder has other data than the defaults, which are composed where the command names no data."""
     words = [f"resume={stopped}", "training.batch_size=8"]
     composed = changed(quick(stopped.parents[1], *words, model="informer"), data__rows=800)
-    with pytest.raises(InputError, match=r"holds another run: training\.batch_size is 16 there and 8 here"):
+    line = r"holds another run: training\.batch_size is 16 there and 8 here: start a new run with resume=false$"
+    with pytest.raises(InputError, match=line):
+        train(composed, overrides=words)
+
+
+def test_where_only_options_differ_that_nobody_typed_the_typed_ones_are_to_be_left_out(stopped: Path) -> None:
+    words = [f"resume={stopped}", "training.batch_size=16", "training.progress=false"]
+    composed = changed(quick(stopped.parents[1], *words, model="informer"), data__rows=800)
+    with pytest.raises(InputError, match=r": leave out training\.batch_size=16, since a run has the options of its"):
         train(composed, overrides=words)
 
 

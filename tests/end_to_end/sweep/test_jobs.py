@@ -175,7 +175,7 @@ def test_a_sweep_that_grows_trains_nothing_twice(tmp_path: Path) -> None:
 
 
 def test_automatic_precision_finds_no_job_of_another_precision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("forecast.runs.settings.has_bfloat16_units", lambda _: False)
+    monkeypatch.setattr("forecast.common.devices.has_bfloat16_units", lambda _: False)
     config = quick(tmp_path, "training.precision=bf16-mixed")
     (tmp_path / "other").mkdir()
     write_json(tmp_path / "other" / "config.json", config)

@@ -149,6 +149,16 @@ def test_the_printed_forecast_command_works(command: Any, tmp_path: Path) -> Non
     assert len(pd.read_csv(tmp_path / "forecast.csv")) == HORIZON
 
 
+def test_a_training_without_logger_and_callbacks_can_be_resumed(command: Any, tmp_path: Path) -> None:
+    words = ["logger=null", "callbacks=null", "attention@decoder_attention=null", "output_dir=runs"]
+    code, out, error = command("data.rows=700", *SMALL["patch_informer"], *QUICK, *words)
+    assert (code, error) == (0, "")
+    assert "TensorBoard" not in out
+    (run,) = (tmp_path / "runs" / "synthetic").iterdir()
+    assert not list(run.glob("events*"))
+    assert "already finished" in command(f"resume={run}")[1]
+
+
 @pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
 def test_an_interrupted_training_has_the_exit_code_of_the_signal(
     command: Any, monkeypatch: pytest.MonkeyPatch, raised: BaseException, code: int

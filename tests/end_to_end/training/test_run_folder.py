@@ -41,7 +41,7 @@ def test_the_result_has_the_keys_that_reports_read(tiny_run: TinyRun) -> None:
     assert set(result) >= facts | {"data", "model", "validation", "test", "linear_path", "baselines", "speed"}
     assert set(result["data"]) >= {"name", "rows", "channels", "frequency", "windows"}
     assert set(result["model"]) >= {"parameters", "steps"}
-    assert set(result["baselines"]) == {"last_value", "seasonal_naive", "linear"}
+    assert set(result["baselines"]) == {"training_mean", "last_value", "seasonal_naive", "linear"}
     for row in (result, result["linear_path"], *result["baselines"].values()):
         for part in ("validation", "test"):
             assert set(row[part]["scaled"]) >= SCORES | {"rmse"}
