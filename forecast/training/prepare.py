@@ -28,7 +28,7 @@ from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
-from forecast.data.sources import load_source
+from forecast.data.sources import Source, load_source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
 from forecast.evaluation.metrics import QUANTILE
@@ -38,7 +38,7 @@ from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import Architecture
-from forecast.runs.settings import Settings, exact_convolutions
+from forecast.runs.settings import Settings, exact_convolutions, follow_table
 from forecast.training.schedule import SCHEDULES
 from forecast.training.task import ForecastTask
 
@@ -85,13 +85,15 @@ def prepare(
     linear_maps: LinearMaps | None = None,
     table: Address | None = None,
     before_linear_fit: Callable[[ForecastData, Informer], None] = lambda data, network: None,
+    source: Source | None = None,
 ) -> Preparation:
     """Build and check all components of a training, and move the data to their device. No file is written.
 
     The processes of `group` train together. The leading process fits `linear_maps` (None: fit them here) and sends them
     to the workers; a worker on the same machine also gets the file of the scaled `table`. `before_linear_fit` is called
-    after all checks, just before the linear fits.
+    after all checks, just before the linear fits. `source` is the series of the settings, if it has been read already.
     """
+    settings, source = follow_table(settings, source)
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
     if device.type == "cuda":
@@ -100,7 +102,7 @@ def prepare(
     check_target(settings.scheduler, "scheduler", LRScheduler, functions=SCHEDULES)
     lightning.seed_everything(settings.seed, verbose=False)
     exact_convolutions()
-    data = make_data(settings, device, group, table)
+    data = make_data(settings, device, group, table, source)
     architecture, network = _make_network(settings, data, device, group)
     data.to(device)
     task = _make_task(settings, data, network)
@@ -116,16 +118,21 @@ def prepare(
 
 
 def make_data(
-    settings: Settings, device: torch.device, group: Group = ALONE, table: Address | None = None
+    settings: Settings,
+    device: torch.device,
+    group: Group = ALONE,
+    table: Address | None = None,
+    source: Source | None = None,
 ) -> ForecastData:
     """Return the windows of all splits, on the CPU; `device` is where they will be moved to."""
     training = settings.training
     placing = Placing(training.data_placement, device, group.place.local_size, Path(settings.output_dir), table)
+    context_length, horizon = settings.lengths
     data = ForecastData(
-        load_source(settings.data),
+        load_source(settings.data) if source is None else source,
         settings.data.split,
-        context_length=settings.context_length,
-        horizon=settings.horizon,
+        context_length=context_length,
+        horizon=horizon,
         batch_size=training.batch_size,
         evaluation_batch_size=training.evaluation_batch_size,
         placing=placing,

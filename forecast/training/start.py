@@ -122,7 +122,8 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
     parameters = sum(parameter.numel() for parameter in network.parameters())
     size = f"{len(data.index):,} rows, {counted(len(data.source.targets), 'target')}; windows: {windows}"
     placement = [str(data.placement)] if data.placement.is_notable else []
-    for line in (*data.notes, size, *roles_lines(data.source), *placement):
+    chosen = [settings.chosen] if settings.chosen else []
+    for line in (*data.notes, size, *chosen, *roles_lines(data.source), *placement):
         if line not in announced:
             print(f"{name}: {line}")
             announced.add(line)

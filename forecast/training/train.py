@@ -1,7 +1,7 @@
 """One training run, from a configuration to a finished run folder: prepare, fit, score, write the results."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,13 @@ from forecast.common.files import write_sealed
 from forecast.common.group import Group
 from forecast.common.place import Place
 from forecast.data.mapped import Address
-from forecast.data.sources import resume_words
+from forecast.data.sources import Source, resume_words
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.scoring import score
 from forecast.runs.results import commit, forecast_facts
 from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
-from forecast.runs.settings import Settings
+from forecast.runs.settings import Settings, follow_table
 from forecast.training.checkpoint_content import newest_state
 from forecast.training.fit import check_resumed, fit, fold_selection
 from forecast.training.outcome import log_figures, write_outcome
@@ -36,6 +36,7 @@ def train(
     folder: Path | None = None,
     overrides: Sequence[str] | None = None,
     announced: set[str] | None = None,
+    source: Source | None = None,
 ) -> tuple[Run, dict[str, Any]]:
     """Train one model and return its run folder and the content of its `result.json`.
 
@@ -53,6 +54,8 @@ def train(
         `resume=<folder>` needs.
     announced
         Lines on the data that earlier trainings printed. They are not repeated, and new ones are added.
+    source
+        The series of `config`, if it has been read already.
 
     Raises
     ------
@@ -69,11 +72,11 @@ def train(
     """
     settings = config if isinstance(config, Settings) else Settings.parse(config)
     interruption = Interruption(settings)
-    with (
-        interruption.explained(),
-        Workers() as workers,
-        start_state(settings, folder=folder, overrides=overrides) as start,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(interruption.explained())
+        settings, source = follow_table(settings, source)
+        workers = stack.enter_context(Workers())
+        start = stack.enter_context(start_state(settings, folder=folder, overrides=overrides))
         if start.result is not None:
             assert start.run is not None
             print(f"{start.run.path}: already finished, nothing to do")
@@ -83,7 +86,8 @@ def train(
         group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
         seen = set() if announced is None else announced
-        prepared = prepare(start.settings, group, before_linear_fit=partial(announce_data, start.settings, seen))
+        announce = partial(announce_data, start.settings, seen)
+        prepared = prepare(start.settings, group, before_linear_fit=announce, source=source)
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)
