@@ -118,6 +118,8 @@ def pooled(rows: pd.DataFrame) -> float:
 
 def tables(record: pd.DataFrame) -> str:
     """Return the page's tables: the demands, and the rows of each program."""
+    if record.empty:
+        return "No row yet."
     parts = [summary(record)]
     for program in sorted(record["program"].unique(), key=lambda name: name != "now"):
         parts += [f"**{str(program).capitalize()}**", details(record[record["program"] == program])]

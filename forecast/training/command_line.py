@@ -111,8 +111,8 @@ PLACES = {"decoder_attention": "attention, if the decoder's differs", "cross_att
 WIDTH = 120
 """Largest number of characters in a line of the help's groups."""
 
-HIDDEN = ("training", "callbacks", "logger", "lengths")
-"""Groups without a choice for the user: of a single file, or chosen by a preset."""
+HIDDEN = ("training", "callbacks", "logger")
+"""Groups of a single choice."""
 
 
 def help_text(config: DictConfig) -> str:
