@@ -268,7 +268,7 @@ def test_an_own_table_has_the_lengths_that_the_pages_say() -> None:
 
     for step, rows, *numbers in stated:
         assert lengths(step, int(rows.replace(",", ""))) == [*map(int, numbers), int(numbers[-1])]
-    assert "two months of hours give 168 and 24 steps, a year 512 and 96" in README
+    assert "Two months of hours give a look-back of 168 and a horizon of 24, a year 512 and 96." in README
     assert [lengths("hour", rows)[:2] for rows in (1440, 8760)] == [[168, 24], [512, 96]]
 
 

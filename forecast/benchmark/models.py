@@ -100,7 +100,7 @@ def parse_preset(word: str) -> Preset:
     known = [file.stem for file in choice_files("model")]
     if name not in known:
         raise InputError(f"--model {word}: unknown name {name!r}: choose one of {', '.join(known)}")
-    return Preset(name, configured("model", name) | configured("model/lengths", name).get("model", {}) | changed)
+    return Preset(name, configured("model", name) | changed)
 
 
 def build_ours(preset: Preset, variant: Variant, task: Task) -> Informer:

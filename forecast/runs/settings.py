@@ -12,7 +12,7 @@ from forecast.common.conf_files import about_option
 from forecast.common.devices import has_bfloat16_units
 from forecast.common.errors import InputError
 from forecast.common.files import look_up
-from forecast.common.settings import option, options_of, read_options, settings
+from forecast.common.settings import MOST, option, options_of, read_options, settings
 from forecast.data.lengths import Lengths, choose_lengths
 from forecast.data.settings import DIAGNOSTIC, LARGEST_SEED, DataSettings, named
 from forecast.data.sources import Source, load_source
@@ -301,6 +301,9 @@ def follow_table(settings: Settings, source: Source | None = None) -> tuple[Sett
     """
     names = [field.name for field in fields(Lengths)]
     given = {name: look_up(settings.plain, _key_of(name)) for name in names}
+    for name in IN_PATCHES:
+        if (value := given[name]) is not None and not (type(value) is int and 1 <= value <= MOST):
+            raise InputError(f"model.{name}={value}: must be a whole number of at least 1")
     missing = [name for name in names if given[name] is None and (name not in IN_PATCHES or name in settings.model)]
     if missing in ([], ["stride"]):
         return settings, source

@@ -208,6 +208,12 @@ def test_the_line_about_the_lengths_names_those_that_were_not_set(tmp_path: Path
     assert informer.model == informer.plain["model"] == compose("model=informer")["model"]
 
 
+@pytest.mark.parametrize("word", ["patch_length=long", "patch_length=0", "stride=1.5", "stride=True", "stride=-24"])
+def test_a_patch_that_is_no_length_is_refused_by_name(tmp_path: Path, word: str) -> None:
+    with pytest.raises(InputError, match=rf"^model\.{word}: must be a whole number of at least 1$"):
+        follow_table(own_table(tmp_path, "YS", f"model.{word}"))
+
+
 @pytest.mark.parametrize("words", [[], ["data=etth1"], ["experiment=known_ahead", "data=csv", "data.path=absent.csv"]])
 def test_fixed_lengths_do_not_wait_for_the_table(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.runs.settings.load_source", None)
