@@ -171,7 +171,7 @@ def _forecasts(
     drawn: Table, runs: Sequence[Path], frames: Sequence[pd.DataFrame], program: Path, count: int, horizon: int
 ) -> list[Forecasts]:
     """Forecast from the origins of each file, in one process of the program under test."""
-    requests = []
+    requests: list[dict[str, Any]] = []
     for run, frame in zip(runs, frames, strict=True):
         table = run / "with_future.csv"
         frame.to_csv(table, date_format=drawn.step.dates)

@@ -41,7 +41,8 @@ def answer(run: str, table: str, rows: int, origins: int, output: str) -> None:
     file = Path(output).with_suffix(".csv")
     with_future.to_csv(file, index_label=model.time_column)
     errors = baseline_errors(Path(run), file, rows, origins)
-    np.savez(output, targets=model.targets, **arrays, **{f"error_{name}": values for name, values in errors.items()})
+    content: dict[str, Any] = {**arrays, **{f"error_{name}": values for name, values in errors.items()}}
+    np.savez(output, targets=model.targets, **content)
 
 
 def _forecast(model: Any, frame: pd.DataFrame, start: int) -> pd.DataFrame:
@@ -81,7 +82,8 @@ def baseline_errors(run: Path, table: Path, rows: int, origins: int) -> dict[str
     config["data"] |= {"path": str(table), "split": {**counts, "test": last - sum(counts.values())}}
     config["training"] |= {"evaluation_stride": config["horizon"], "progress": False}
     prepared = prepare(Settings.parse(config))
-    scoring.evaluate = partial(scoring.evaluate, keep_residuals=True)
+    names = vars(scoring)
+    names["evaluate"] = partial(names["evaluate"], keep_residuals=True)
     scored = scoring.score(Run.open(run).load_model(), prepared.data, prepared.linear_maps.baseline)
     scale = prepared.data.target_scale
     errors = {}

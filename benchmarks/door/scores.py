@@ -49,7 +49,7 @@ class Forecasts:
     def covered(self) -> Floats:
         """Return the share of the values of each origin that the interval holds; NaN without intervals."""
         inside = (self.truth >= self.lower) & (self.truth <= self.upper)
-        return np.where(np.isnan(self.lower), np.nan, inside).mean((1, 2))
+        return np.asarray(np.where(np.isnan(self.lower), np.nan, inside).mean((1, 2)))
 
 
 def scores(files: Sequence[Forecasts], drawn: Table) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def crossed(files: Sequence[Forecasts], low: float | None, high: float | None) -
     return float(beyond.mean())
 
 
-def failures(row: Mapping[str, Any]) -> list[str]:
+def failures(row: Mapping[Any, Any]) -> list[str]:
     """Return the demands that a row of the record does not meet."""
     if not row["trains"]:
         return ["trains"]

@@ -274,9 +274,10 @@ class Settings:
 
     def at_lengths(self, lengths: Lengths, chosen: str) -> "Settings":
         """Return these settings with all lengths set; `chosen` is the line about them."""
-        root = {"context_length": lengths.context_length, "horizon": lengths.horizon}
+        look_back, horizon = lengths.context_length, lengths.horizon
         model = {**self.model, **{key: getattr(lengths, key) for key in IN_PATCHES if key in self.model}}
-        return replace(self, **root, model=model, plain={**self.plain, **root, "model": model}, chosen=chosen)
+        plain = {**self.plain, "context_length": look_back, "horizon": horizon, "model": model}
+        return replace(self, context_length=look_back, horizon=horizon, model=model, plain=plain, chosen=chosen)
 
     def at_precision(self, precision: str) -> "Settings":
         """Return these settings with another `training.precision`."""
