@@ -151,7 +151,7 @@ def trained(frame: pd.DataFrame, drawn: Table, program: Path, place: Path) -> tu
     if words:
         folder = place / "words"
         _train(program, folder, file, words)
-    lines = printed.strip().splitlines()
+    lines = printed.replace(str(file), file.name).strip().splitlines()  # a record has no paths of a machine
     return only_run(folder / "outputs"), words, code == 0, lines[-1] if lines else ""
 
 
