@@ -55,7 +55,8 @@ def test_every_file_begins_with_a_description(path: Path) -> None:
 @pytest.mark.parametrize("path", OPTIONS, ids=name_of)
 def test_every_option_of_every_group_composes(path: Path) -> None:
     group, option = path.parent.relative_to(CONF).as_posix(), path.stem
-    config = composed(f"{group}={option}")
+    own_table = ["data=csv", "data.path=my.csv"] if group == "model" else []  # else a preset fixes the patches
+    config = composed(f"{group}={option}", *own_table)
     own = OmegaConf.to_container(OmegaConf.load(path))
     assert isinstance(own, dict)
     glob = path.read_text(encoding="utf-8").startswith("# @package _global_")
@@ -69,6 +70,50 @@ def contains(whole: Any, part: Any) -> bool:
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(key in whole and contains(whole[key], part[key]) for key in part)
     return bool(whole == part or (isinstance(part, str) and "${" in part))
+
+
+STANDARD = (512, 96, 24)
+"""Look-back, horizon and patch of a ready data set without other words."""
+
+LENGTHS: dict[str, tuple[int, int, int | None]] = {
+    "experiment=diagnostic": (256, 8, 16),
+    "experiment=etth1": STANDARD,
+    "experiment=etth2": STANDARD,
+    "experiment=ettm1": STANDARD,
+    "experiment=ettm2": STANDARD,
+    "experiment=general": (512, 96, 12),
+    "experiment=informer": (96, 96, None),
+    "experiment=known_ahead": STANDARD,
+    "experiment=long": (8064, 96, 1),
+    "experiment=pjme": (2016, 96, 24),
+    "experiment=pointwise": (336, 96, 1),
+    "experiment=tradeoff": (720, 96, 4),
+    "experiment=weather": STANDARD,
+    **{f"data={path.stem}": STANDARD for path in (CONF / "data").glob("*.yaml") if path.stem not in ("_file", "csv")},
+}
+"""Lengths that are fixed, by the choice that fixes them; no patch: one token a step."""
+
+
+def lengths_of(*words: str) -> tuple[Any, ...]:
+    config = composed(*words)
+    return config["context_length"], config["horizon"], config["model"].get("patch_length")
+
+
+@pytest.mark.parametrize("path", [path for path in OPTIONS if path.parent.name in ("data", "experiment")], ids=name_of)
+def test_a_preset_and_an_experiment_fix_their_lengths_and_an_own_table_does_not(path: Path) -> None:
+    word = f"{path.parent.name}={path.stem}"
+    own = ("data=csv", "data.path=my.csv")
+    if word == "data=csv":
+        assert lengths_of(*own) == (None, None, None)
+        return
+    assert lengths_of(word) == LENGTHS[word]
+    model, patches = composed(word)["model"], LENGTHS[word][2]
+    assert model.get("stride") == (8 if word == "experiment=diagnostic" else None)
+    if path.parent.name == "experiment":
+        assert lengths_of(word, *own) == LENGTHS[word]
+    if set(model) == set(composed()["model"]) and patches == 24:
+        assert lengths_of(word, "model=informer") == (*LENGTHS[word][:2], None)
+    assert lengths_of(word, "context_length=192", "horizon=48")[:2] == (192, 48)
 
 
 def test_the_defaults_leave_no_required_option() -> None:

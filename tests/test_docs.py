@@ -38,9 +38,8 @@ from forecast.attention._parsing import attention_arguments
 from forecast.check.candidate import Candidate
 from forecast.check.tables import BEGIN, END, markdown
 from forecast.common.conf_files import configuration_folder
-from forecast.common.errors import InputError
+from forecast.data.lengths import Lengths, choose_lengths
 from forecast.data.split import split_rows
-from forecast.data.windows import start_rows
 from tests.attention.reference import REFERENCES
 from tests.support.browser import open_page
 from tests.support.small import ROOT
@@ -255,24 +254,22 @@ def test_set_up_is_two_commands_within_the_first_twenty_lines() -> None:
     assert 'pip install -e ".[test]" && pytest' in top
 
 
-def test_the_defaults_need_about_as_many_rows_as_the_pages_say() -> None:
-    stated = re.findall(r"defaults need (?:about|at least|around) ([\d,]+) rows", all_text())
-    assert stated
-    with initialize_config_dir(str(configuration_folder()), version_base="1.3"):
-        config = compose("config", ["data=csv", "data.path=mine.csv"])
+STEPS = {"15 minutes": "15min", "hour": "h", "day": "D", "week": "W", "month": "MS", "year": "YS"}
 
-    def is_enough(rows: int) -> bool:
-        splits = vars(split_rows(rows, **config.data.split))
-        try:
-            for name, targets in splits.items():
-                start_rows(targets, config.context_length, config.horizon, part=name)
-        except InputError:
-            return False
-        return True
 
-    for number in (int(each.replace(",", "")) for each in stated):
-        assert all(is_enough(rows) for rows in range(number, number + 100))
-        assert not is_enough(number - 20)
+def test_an_own_table_has_the_lengths_that_the_pages_say() -> None:
+    page = PAGES["docs/how-to/your-own-data.md"]
+    stated = re.findall(r"^\| (\w[\w ]*) \| ([\d,]+) \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert {step for step, *_ in stated} == set(STEPS)
+
+    def lengths(step: str, rows: int) -> list[int | None]:
+        split = split_rows(rows, **OmegaConf.load(ROOT / "conf/data/_file.yaml").split)
+        return list(vars(choose_lengths(Lengths(), STEPS[step], split)).values())
+
+    for step, rows, *numbers in stated:
+        assert lengths(step, int(rows.replace(",", ""))) == [*map(int, numbers), int(numbers[-1])]
+    assert "Two months of hours give a look-back of 168 and a horizon of 24, a year 512 and 96." in README
+    assert [lengths("hour", rows)[:2] for rows in (1440, 8760)] == [[168, 24], [512, 96]]
 
 
 def test_the_attention_table_is_what_the_classes_declare() -> None:

@@ -27,7 +27,7 @@ def load_choice(file: Path) -> DictConfig:
     """Return the options of a choice, including those of its base files."""
     content = OmegaConf.load(file)
     assert isinstance(content, DictConfig)
-    bases = [name for name in content.pop("defaults", []) if name != "_self_"]
+    bases = [name for name in content.pop("defaults", []) if isinstance(name, str) and name != "_self_"]
     merged = OmegaConf.merge(*(OmegaConf.load(file.with_name(f"{name}.yaml")) for name in bases), content)
     assert isinstance(merged, DictConfig)
     return merged

@@ -48,6 +48,10 @@ class Options:
     dropout: float
 
 
+PATCH = 24
+"""Steps of a patch of `patch_informer` that no one chose; a training chooses them for its table."""
+
+
 @dataclass(frozen=True)
 class PatchInformerOptions(Options):
     """Options of `patch_informer`.
@@ -55,7 +59,7 @@ class PatchInformerOptions(Options):
     Attributes
     ----------
     patch_length
-        Steps of a patch.
+        Steps of a patch; None: `PATCH`, or the look-back if that is shorter.
     stride
         Steps between the starts of two patches; None: `patch_length`.
     channels
@@ -73,7 +77,7 @@ class PatchInformerOptions(Options):
         Width of the network that explains the targets by the known inputs of a step; 0: none.
     """
 
-    patch_length: int
+    patch_length: int | None
     stride: int | None
     channels: str
     level: str
@@ -133,13 +137,14 @@ def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> In
 
 def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerOptions) -> Informer:
     """Build the model of patches, window normalization, learned queries for the horizon and a linear path."""
-    stride = options.patch_length if options.stride is None else options.stride
-    _check_patches(sizes, options, stride)
+    patch_length = min(PATCH, sizes.context_length) if options.patch_length is None else options.patch_length
+    stride = patch_length if options.stride is None else options.stride
+    _check_patches(sizes, options, patch_length, stride)
     tokens = PatchTokens(
         sizes,
         d_model=options.d_model,
         dropout=options.dropout,
-        patch_length=options.patch_length,
+        patch_length=patch_length,
         stride=stride,
         channels=options.channels,
         queries=options.queries,
@@ -163,7 +168,7 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
         tokens=tokens,
         encoder=encoder,
         decoder=decoder,
-        normalization=WindowNormalization(options.patch_length if options.level == "last_patch" else None),
+        normalization=WindowNormalization(patch_length if options.level == "last_patch" else None),
         linear_path=path,
         combination=WeightedMean() if weighted else Sum(),
         num_targets=sizes.num_targets,
@@ -201,8 +206,7 @@ def informer(sizes: Sizes, mechanisms: Mechanisms, options: InformerOptions) -> 
     )
 
 
-def _check_patches(sizes: Sizes, options: PatchInformerOptions, stride: int) -> None:
-    patch_length = options.patch_length
+def _check_patches(sizes: Sizes, options: PatchInformerOptions, patch_length: int, stride: int) -> None:
     if not 1 <= stride <= patch_length <= sizes.context_length:
         raise InputError(
             f"model.stride {stride}, model.patch_length {patch_length}, context_length {sizes.context_length}: "

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forecast import attention
 from forecast.attention._parsing import FUSED, parse, split_word
 from forecast.common.configuration import check_places, compose_words, plain_values
 from forecast.common.errors import InputError
-from forecast.runs.settings import Settings
+from forecast.data.sources import Source
+from forecast.runs.settings import Settings, follow_table
 
 CHOICE = "attention="
 OPTION = "--mechanisms"
@@ -27,6 +28,10 @@ class Candidate:
     def config(self) -> dict[str, Any] | None:
         """The configuration as plain values, for the measuring process."""
         return None if self.settings is None else self.settings.plain
+
+    def at_table(self, source: Source) -> "Candidate":
+        """Return this candidate with the lengths that follow from the table."""
+        return self if self.settings is None else replace(self, settings=follow_table(self.settings, source)[0])
 
 
 def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:

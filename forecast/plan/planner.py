@@ -22,7 +22,7 @@ from forecast.plan.candidates import Candidate, candidates_of
 from forecast.plan.estimates import Row, Send, estimate, measure, try_sizes
 from forecast.plan.messages import Answer, Request, request_child
 from forecast.plan.tables import plan_table
-from forecast.runs.settings import Settings
+from forecast.runs.settings import Settings, follow_table
 
 Measure = Callable[[Candidate, Send, float, int, Answer | None], Answer]
 """Measures a mechanism once, as `estimates.measure` does."""
@@ -54,6 +54,8 @@ def plan(
     settings = next(candidate.settings for candidate in candidates if candidate.settings is not None)
     # load the data here, so that errors in them appear before any process starts
     source = load_source(settings.data)
+    candidates = [candidate.at_table(source) for candidate in candidates]
+    settings = follow_table(settings, source)[0]
     device = settings.trainer.device()
     memory = memory_bytes(options.memory_gib, device)
     # on a GPU the estimates leave out the memory of the driver and of the allocator's cache

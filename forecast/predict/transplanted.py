@@ -133,11 +133,12 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
     `context_length` None is the look-back of the run. `device` is where the windows will be moved to.
     """
     settings, trained = Settings.parse(read_config(run.path)), run.manifest()
+    look_back, horizon = settings.lengths
     data = ForecastData(
         source,
         settings.data.split,
-        context_length=settings.context_length if context_length is None else context_length,
-        horizon=settings.horizon,
+        context_length=look_back if context_length is None else context_length,
+        horizon=horizon,
         batch_size=settings.training.batch_size,
         evaluation_batch_size=settings.training.evaluation_batch_size,
         seed=settings.seed,

@@ -2,15 +2,19 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from forecast.common.conf_files import about_option
 from forecast.common.errors import InputError
+from forecast.common.files import look_up
 from forecast.common.losses import LOSSES, QUANTILE, check_loss, levels_error
-from forecast.common.settings import option, options_of, read_options, settings
+from forecast.common.settings import MOST, option, options_of, read_options, settings
+from forecast.data.lengths import Lengths, choose_lengths
 from forecast.data.settings import DIAGNOSTIC, LARGEST_SEED, DataSettings, named
+from forecast.data.sources import Source, load_source
+from forecast.data.split import split_rows
 
 if TYPE_CHECKING:
     import torch
@@ -206,8 +210,8 @@ class Settings:
     Groups with a `_target_`, or with a constructor that checks them, stay plain mappings.
     """
 
-    context_length: int = option("Length of the look-back.", unit="time steps", least=1)
-    horizon: int = option("Length of the forecast.", unit="time steps", least=1)
+    context_length: int | None = option("Length of the look-back; null: follows from the table.", unit="steps", least=1)
+    horizon: int | None = option("Length of the forecast; null: follows from the table.", unit="steps", least=1)
     seed: int = option("Seed of the weights, the order of windows and dropout.", least=0, most=LARGEST_SEED)
     loss: str = option("Training loss on z-scores.", choices=LOSSES, checked=False)
     quantiles: list[float] = option(
@@ -230,6 +234,8 @@ class Settings:
     logger: Mapping[str, Any]
     plain: dict[str, Any]
     """The configuration as plain values, as in `config.json`."""
+    chosen: str = ""
+    """Line with the lengths that follow from the table; empty if all were set."""
 
     @classmethod
     def parse(cls, config: Mapping[str, Any]) -> "Settings":
@@ -262,6 +268,20 @@ class Settings:
             plain=config,
         )
 
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Look-back and horizon of settings that `follow_table` has completed."""
+        assert self.context_length is not None
+        assert self.horizon is not None
+        return self.context_length, self.horizon
+
+    def at_lengths(self, lengths: Lengths, chosen: str) -> "Settings":
+        """Return these settings with all lengths set; `chosen` is the line about them."""
+        look_back, horizon = lengths.context_length, lengths.horizon
+        model = {**self.model, **{key: getattr(lengths, key) for key in IN_PATCHES if key in self.model}}
+        plain = {**self.plain, "context_length": look_back, "horizon": horizon, "model": model}
+        return replace(self, context_length=look_back, horizon=horizon, model=model, plain=plain, chosen=chosen)
+
     def at_precision(self, precision: str) -> "Settings":
         """Return these settings with another `training.precision`."""
         plain = {**self.plain, "training": {**self.plain["training"], "precision": precision}}
@@ -271,6 +291,35 @@ class Settings:
         """Return these settings with "auto" precision replaced by the choice for this machine's device."""
         device = self.trainer.device(local_rank)
         return self.at_precision(choose_precision(self.training.precision, device, self.model.get("d_model")))
+
+
+IN_PATCHES = ("patch_length", "stride")
+"""Lengths that only a model of patches has."""
+
+
+def follow_table(settings: Settings, source: Source | None = None) -> tuple[Settings, Source | None]:
+    """Return the settings with the lengths that are null chosen for the table (`choose_lengths`), and the table.
+
+    `source` is the table; if it is None, the table is read if a length follows from it. A stride that is null beside a
+    patch length is the patch length.
+    """
+    names = [field.name for field in fields(Lengths)]
+    given = {name: look_up(settings.plain, _key_of(name)) for name in names}
+    for name in IN_PATCHES:
+        if (value := given[name]) is not None and not (type(value) is int and 1 <= value <= MOST):
+            raise InputError(f"model.{name}={value}: must be a whole number of at least 1")
+    missing = [name for name in names if given[name] is None and (name not in IN_PATCHES or name in settings.model)]
+    if missing in ([], ["stride"]):
+        return settings, source
+    source = load_source(settings.data) if source is None else source
+    rows, step = len(source.series.frame), source.series.frequency
+    lengths = choose_lengths(Lengths(**given), step, split_rows(rows, **settings.data.split))
+    words = " ".join(f"{_key_of(name)}={getattr(lengths, name)}" for name in missing)
+    return settings.at_lengths(lengths, f"{words}: chosen for {rows:,} rows of step {step}"), source
+
+
+def _key_of(name: str) -> str:
+    return f"model.{name}" if name in IN_PATCHES else name
 
 
 def _check_diagnostic(data: DataSettings, root: Mapping[str, Any]) -> None:

@@ -102,7 +102,7 @@ def _first_look(plain: dict[str, Any], *, alone: bool) -> "tuple[Settings, Sourc
 
     A faulty option or table is refused here, before the seconds that torch and Lightning take to import.
     """
-    from forecast.runs.settings import Settings
+    from forecast.runs.settings import Settings, follow_table
 
     settings = Settings.parse(plain)
     if settings.resume or not alone:
@@ -111,10 +111,12 @@ def _first_look(plain: dict[str, Any], *, alone: bool) -> "tuple[Settings, Sourc
     from forecast.data.split import too_few_rows
 
     def too_few(rows: int) -> str | None:
+        if settings.context_length is None or settings.horizon is None:  # they follow from the table
+            return None
         return too_few_rows(rows, settings.data.split, settings.context_length, settings.horizon)
 
     with naming_what_to_make_smaller(plain):
-        return settings, load_source(settings.data, too_few)
+        return follow_table(settings, load_source(settings.data, too_few))
 
 
 EXAMPLES = {

@@ -38,7 +38,7 @@ from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import Architecture
-from forecast.runs.settings import Settings, exact_convolutions
+from forecast.runs.settings import Settings, exact_convolutions, follow_table
 from forecast.training.schedule import SCHEDULES
 from forecast.training.task import ForecastTask
 
@@ -93,6 +93,7 @@ def prepare(
     to the workers; a worker on the same machine also gets the file of the scaled `table`. `before_linear_fit` is called
     after all checks, just before the linear fits. `source` is the series of the settings, if it has been read already.
     """
+    settings, source = follow_table(settings, source)
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
     if device.type == "cuda":
@@ -126,11 +127,12 @@ def make_data(
     """Return the windows of all splits, on the CPU; `device` is where they will be moved to."""
     training = settings.training
     placing = Placing(training.data_placement, device, group.place.local_size, Path(settings.output_dir), table)
+    context_length, horizon = settings.lengths
     data = ForecastData(
         load_source(settings.data) if source is None else source,
         settings.data.split,
-        context_length=settings.context_length,
-        horizon=settings.horizon,
+        context_length=context_length,
+        horizon=horizon,
         batch_size=training.batch_size,
         evaluation_batch_size=training.evaluation_batch_size,
         placing=placing,

@@ -123,7 +123,8 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
     size = f"{len(data.index):,} rows, {counted(len(data.source.targets), 'target')}; windows: {windows}"
     placement = [str(data.placement)] if data.placement.is_notable else []
     warnings = [f"WARNING: {text}" for text in data.warnings]
-    for line in (*data.notes, *warnings, size, *roles_lines(data.source), *placement):
+    chosen = [settings.chosen] if settings.chosen else []
+    for line in (*data.notes, *warnings, size, *chosen, *roles_lines(data.source), *placement):
         if line not in announced:
             print(f"{name}: {line}")
             announced.add(line)

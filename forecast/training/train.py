@@ -1,7 +1,7 @@
 """One training run, from a configuration to a finished run folder: prepare, fit, score, write the results."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from forecast.evaluation.scoring import score
 from forecast.runs.results import commit, forecast_facts
 from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
-from forecast.runs.settings import Settings
+from forecast.runs.settings import Settings, follow_table
 from forecast.training.checkpoint_content import newest_state
 from forecast.training.fit import check_resumed, fit, fold_selection
 from forecast.training.outcome import log_figures, write_outcome
@@ -72,11 +72,11 @@ def train(
     """
     settings = config if isinstance(config, Settings) else Settings.parse(config)
     interruption = Interruption(settings)
-    with (
-        interruption.explained(),
-        Workers() as workers,
-        start_state(settings, folder=folder, overrides=overrides) as start,
-    ):
+    with ExitStack() as stack:
+        stack.enter_context(interruption.explained())
+        settings, source = follow_table(settings, source)
+        workers = stack.enter_context(Workers())
+        start = stack.enter_context(start_state(settings, folder=folder, overrides=overrides))
         if start.result is not None:
             assert start.run is not None
             print(f"{start.run.path}: already finished, nothing to do")
@@ -87,7 +87,8 @@ def train(
         check_logger(start.settings.logger)
         seen = set() if announced is None else announced
         announce = partial(announce_data, start.settings, seen)
-        prepared = prepare(start.settings, group, before_linear_fit=announce, source=source)
+        table = source if start.settings.data == settings.data else None
+        prepared = prepare(start.settings, group, before_linear_fit=announce, source=table)
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)

@@ -1,15 +1,19 @@
 import math
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from forecast.common.errors import InputError
 from forecast.common.settings import options_of
 from forecast.evaluation.metrics import loss_by_name
-from forecast.runs.settings import Settings, TrainingSettings, parse_time
-from tests.support.small import compose
+from forecast.runs.settings import Settings, TrainingSettings, follow_table, parse_time
+from forecast.training.prepare import prepare
+from tests.support.small import compose, write
 
 CONFIG = compose()
 
@@ -32,7 +36,6 @@ def test_root_options_are_read_unchanged() -> None:
         ("context_length", True),
         ("horizon", 0),
         ("horizon", "long"),
-        ("horizon", None),
         ("seed", -1),
         ("seed", 2**32),
         ("seed", 1.5),
@@ -166,3 +169,54 @@ def test_levels_that_a_model_cannot_forecast_are_refused(levels: list[float]) ->
 def test_quantiles_are_numbers() -> None:
     with pytest.raises(InputError, match=r"^quantiles=\['a'\]: must be numbers"):
         Settings.parse({**CONFIG, "loss": "quantile", "quantiles": ["a"]})
+
+
+ORDINARY = {"h": 1440, "D": 730, "W-MON": 260, "MS": 120, "YS": 40}
+
+
+def own_table(folder: Path, frequency: str, *words: str) -> Settings:
+    """Return the settings of the first command on a table of ordinary length."""
+    rows = ORDINARY[frequency]
+    dates = pd.date_range("1980-01-01", periods=rows, freq=frequency)
+    wave = 10 + np.sin(np.arange(rows) / 3)
+    path = write(folder / "my.csv", pd.DataFrame({"date": dates, "value": wave.round(3)}))
+    return Settings.parse({**compose("data=csv", f"data.path={path}", *words), "output_dir": str(folder)})
+
+
+@pytest.mark.parametrize("frequency", ORDINARY)
+def test_a_table_of_ordinary_length_is_prepared_without_other_words(tmp_path: Path, frequency: str) -> None:
+    settings = own_table(tmp_path, frequency)
+    made = prepare(settings)
+    model, plain = made.settings.model, made.settings.plain
+    assert made.data.sizes["context_length"] == plain["context_length"] == made.settings.context_length
+    assert made.data.sizes["horizon"] == plain["horizon"] == made.settings.horizon
+    assert made.architecture.options["patch_length"] == plain["model"]["patch_length"] == model["patch_length"]
+    assert plain["model"]["stride"] == model["patch_length"] >= 2
+    assert all(len(windows) >= 4 for windows in made.data.parts.values())
+    assert (plain["data"], plain["training"]) == (settings.plain["data"], made.settings.plain["training"])
+
+
+def test_the_line_about_the_lengths_names_those_that_were_not_set(tmp_path: Path) -> None:
+    settings, source = follow_table(own_table(tmp_path, "h", "horizon=48"))
+    assert settings.chosen == (
+        "context_length=168 model.patch_length=24 model.stride=24: chosen for 1,440 rows of step h"
+    )
+    assert source is not None
+    assert follow_table(settings) == (settings, None)  # nothing is missing, and the table is not read again
+    informer, _ = follow_table(own_table(tmp_path, "D", "model=informer"), source=None)
+    assert informer.chosen == "context_length=84 horizon=7: chosen for 730 rows of step D"
+    assert informer.model == informer.plain["model"] == compose("model=informer")["model"]
+
+
+@pytest.mark.parametrize("word", ["patch_length=long", "patch_length=0", "stride=1.5", "stride=True", "stride=-24"])
+def test_a_patch_that_is_no_length_is_refused_by_name(tmp_path: Path, word: str) -> None:
+    with pytest.raises(InputError, match=rf"^model\.{word}: must be a whole number of at least 1$"):
+        follow_table(own_table(tmp_path, "YS", f"model.{word}"))
+
+
+@pytest.mark.parametrize("words", [[], ["data=etth1"], ["experiment=known_ahead", "data=csv", "data.path=absent.csv"]])
+def test_fixed_lengths_do_not_wait_for_the_table(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forecast.runs.settings.load_source", None)
+    settings = Settings.parse(compose(*words))
+    assert follow_table(settings) == (settings, None)
+    assert (settings.lengths, settings.chosen) == ((512, 96), "")

@@ -30,7 +30,7 @@ from forecast.runs.run import (
     finished_result,
     is_finished,
 )
-from forecast.runs.settings import Settings, check_one_process
+from forecast.runs.settings import Settings, check_one_process, follow_table
 from forecast.training.sweep.isolated import Failure, JobFailed, marked, record, train_apart
 from forecast.training.sweep.overrides import canonical, in_order, is_seed, job_name, parse, swept_words
 from forecast.training.train import train
@@ -165,7 +165,7 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set
         plain = plain_values(config)
         check_trial(plain, overrides)
         check_places(config, overrides)
-        settings = Settings.parse(plain)
+        settings, _ = follow_table(Settings.parse(plain))
         check_one_process(settings.plain["trainer"])
         folder = job_folder(folder, settings, sweep.token)
         result = _run(sweep, settings, overrides, words, folder, reporter, announced)

@@ -18,7 +18,7 @@ from forecast.common.configuration import COMPLAINTS, one_line, plain_values
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
-from forecast.runs.settings import Settings
+from forecast.runs.settings import Settings, follow_table
 from forecast.runs.summary import writes_board
 from forecast.training.start import signal_of
 from forecast.training.sweep.ensemble import finish_ensemble
@@ -95,7 +95,7 @@ def run_sweep(
 
 def _one_run(config: DictConfig) -> Settings:
     """Return the settings of the first job of a sweep."""
-    return Settings.parse(plain_values(without_hydra(config)))
+    return follow_table(Settings.parse(plain_values(without_hydra(config))))[0]
 
 
 def _time_and_report(sweep: Sweep, *, again: bool, board: bool) -> None:

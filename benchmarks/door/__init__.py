@@ -1,0 +1,1 @@
+"""What a new user meets: thirty ordinary files, each trained by the first command and judged by its own future."""
