@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import faults
-from benchmarks.faults import Fault, draw, places, summary, try_fault
+from benchmarks.faults import STAGES, Fault, draw, places, summary, try_fault
 from tests.support.small import ROOT
 
 
@@ -46,25 +46,38 @@ def test_faults_are_drawn_by_seed_from_all_folders_and_each_is_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "tier"), [([1], "quick"), ([5, 1], "quick"), ([0, 0, 1], "all"), ([0, 0, 0, 5, 0], "")]
+    ("finds", "unsteady", "tier"),
+    [
+        ({"affected": "a"}, set(), "quick"),
+        ({"quick": "a"}, set(), "quick"),
+        ({"end to end": "a"}, set(), "all"),
+        ({}, set(), ""),
+        ({"quick": "b"}, {"b"}, ""),  # b fails without the fault too
+        ({"quick": "b", "slow": "a"}, {"b"}, "all"),
+    ],
 )
-def test_the_first_stage_that_fails_names_the_tier(
-    codes: list[int], tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_first_stage_with_a_test_that_fails_by_the_fault_alone_names_the_tier(
+    finds: dict[str, str], unsteady: set[str], tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.py").write_text("x = 1")
-    seen: list[str] = []
+    program = tmp_path / "a.py"
+    program.write_text("x = 1")
 
-    def run(command: list[str], **_: object) -> object:
-        if command[0] == "git":
-            seen.append("restored")
-            return None
-        seen.append((tmp_path / "a.py").read_text())
-        return type("Ended", (), {"returncode": codes[len(seen) - 1], "stdout": "FAILED tests/test_a.py::b - x\n"})
+    def run(command: list[str], _: Path) -> tuple[int, str]:
+        planted = program.read_text() == "x = 2"
+        words = command[command.index("-n") + 2 :]
+        if words and words[0] in ("a", "b"):
+            return int(planted or words[0] in unsteady), words[0]
+        assert planted
+        left_out = [word.removeprefix("--deselect=") for word in words if word.startswith("--deselect")]
+        stage = next(name for name, wanted in STAGES.items() if wanted == words[: len(words) - len(left_out)])
+        test = finds.get(stage, "")
+        return (1, test) if test and test not in left_out else (0, "")
 
-    monkeypatch.setattr(faults.subprocess, "run", run)
-    fault = Fault("a.py", 1, "1", "2", 4, 5)
-    assert try_fault(fault, tmp_path, 1) == (tier, "tests/test_a.py::b" if tier else "")
-    assert seen == ["x = 2"] * len(codes) + ["restored"]
+    monkeypatch.setattr(faults, "_run", run)
+    monkeypatch.setattr(faults, "_restore", lambda _: program.write_text("x = 1"))
+    found = try_fault(Fault("a.py", 1, "1", "2", 4, 5), tmp_path, 1)
+    assert found == (tier, "a" if tier else "")
+    assert program.read_text() == "x = 1"
 
 
 def test_the_summary_counts_each_tier() -> None:
