@@ -191,8 +191,8 @@ def check_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame
 
 def _logarithms(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the logarithms of the columns without a value of 0 or below."""
-    logarithms: pd.DataFrame = np.log(frame.loc[:, ~(frame <= 0).any()])
-    return logarithms
+    positive = frame.loc[:, ~(frame <= 0).any()]
+    return pd.DataFrame(np.log(positive.to_numpy(np.float64)), positive.index, positive.columns)
 
 
 def _notes_on_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame) -> list[str]:

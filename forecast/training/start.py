@@ -129,7 +129,18 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
             print(f"{name}: {line}")
             announced.add(line)
     print(f"{settings.model['name']}, attention {settings.attention['name']}: {parameters:,} parameters")
-    print("fitting the linear models before the first step", flush=True)
+    print(f"fitting the linear models before the first step{_many_inputs(data)}", flush=True)
+
+
+MANY_INPUTS = 10_000
+"""Number of known inputs, over all targets, from which the linear fit takes minutes."""
+
+
+def _many_inputs(data: ForecastData) -> str:
+    """Return the number of known inputs that the linear models read, if their fit takes long; else empty."""
+    inputs, targets = data.layout.num_features(data.parts["train"].horizon), len(data.source.targets)
+    long = f": {inputs:,} known inputs for each of {targets:,} targets, which takes minutes"
+    return long if inputs * targets >= MANY_INPUTS else ""
 
 
 NAMED = 12
