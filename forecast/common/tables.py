@@ -58,7 +58,9 @@ class Table:
                 justify="left" if place < self.words else "right",
                 no_wrap=bool(place) == compact,
                 overflow="fold" if compact and not place else "ellipsis",
-                min_width=max((len(row[place]) for row in self.cells), default=None) if place >= self.words else None,
+                min_width=max((len(row[place]) for row in self.cells if place < len(row)), default=None)
+                if place >= self.words
+                else None,
             )
         for cells in self.cells:
             texts = [Text(shown(cell)) for cell in cells]

@@ -54,7 +54,7 @@ from forecast.report.phrases import (
 )
 from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
-from forecast.runs.summary import TIME, scored_split
+from forecast.runs.summary import TIME
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
@@ -89,8 +89,7 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
     take = [] if short or not section.same_windows else list(advice(section, comparisons, void=bool(void)))
     news = [*(take if decision else []), *_headline(section, comparisons, chosen), *([] if beaten else lowest)]
     limits = [
-        *_no_test(section), *_equal_times(section), *([] if void else _linear_paths(section)), *_left_out(left_out),
-        *busy_words(section),
+        *_equal_times(section), *([] if void else _linear_paths(section)), *_left_out(left_out), *busy_words(section),
     ]  # fmt: skip
     control = _control_pair(section, comparisons)
     findings = [
@@ -305,16 +304,6 @@ def _short(section: Section) -> Iterator[str]:
         f"{len(short)} of {counted(len(runs), 'training')} {verb} too short to judge errors ({', '.join(causes)}): "
         f"train longer{cure}."
     )
-
-
-def _no_test(section: Section) -> Iterator[str]:
-    """Yield how many runs have scores of validation instead of a test split, if any."""
-    runs = [run for setting in section.settings for run in setting.runs]
-    if count := sum(scored_split(run.result) != "test" for run in runs):
-        yield (
-            f"{count} of {counted(len(runs), 'run')} had no test split: what is called test here is validation, which "
-            "selected the weights."
-        )
 
 
 def _equal_times(section: Section) -> Iterator[str]:

@@ -422,14 +422,6 @@ def test_a_report_says_to_take_a_baseline_that_no_model_beats(ridge: float, take
     assert "nothing is gained" not in "\n".join(everything(write_results(tmp_path / "short", *short)))
 
 
-def test_scores_of_validation_are_not_taken_for_test_scores(tmp_path: Path) -> None:
-    results = [result_of(name) for name in ("full", "linear")]
-    results[0]["data"]["scored_split"] = "validation"
-    sentence = "1 of 2 runs had no test split: what is called test here is validation, which selected the weights."
-    assert sentence in everything(write_results(tmp_path, *results))
-    assert "no test split" not in "\n".join(everything(write_results(tmp_path / "test", result_of())))
-
-
 def test_an_attention_without_weight_is_not_judged_against_the_control(tmp_path: Path) -> None:
     write_run(tmp_path / "full", result_of("full", share=0.0, mse=0.4), errors(0.4, 1))
     write_run(tmp_path / "mean", result_of("mean", share=0.5, mse=0.5), errors(0.5, 2))
