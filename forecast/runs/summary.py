@@ -368,7 +368,8 @@ def next_line(folder: Path, result: Mapping[str, Any], table: Path) -> str:
     levels = [str(percent) for percent in LEVELS if scores.get(f"coverage_{percent}") is not None]
     data = result["data"]
     options = ["--run", str(folder), "--input", shown(data["path"] or str(table))]
-    lacks_known = data["path"] is not None and data.get("known_ahead") is False
+    is_read = "model" in data.get("known_readers", ["model"])
+    lacks_known = data["path"] is not None and data.get("known_ahead") is False and is_read
     options += ["--known", TEMPLATE] if lacks_known else []
     options += ["--output", "forecast.csv", *(["--levels", *levels] if levels else [])]
     line = f"Next: {shlex.join(['python', '-m', 'forecast.predict', *options])}"

@@ -193,9 +193,11 @@ def test_the_next_command_asks_for_the_intervals_that_the_run_has(scores: dict[s
     assert next_line(Path("outputs/a"), result, Path("outputs/a/input.csv")).endswith(end)
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_the_next_command_names_the_known_covariates_that_the_table_lacks(ahead: bool) -> None:
+@pytest.mark.parametrize(("ahead", "readers"), [(True, ["model"]), (False, ["model", "linear"]), (False, ["linear"])])
+def test_the_next_command_names_the_known_covariates_that_the_table_lacks(ahead: bool, readers: list[str]) -> None:
     data = {"path": "a.csv", "known_covariates": ["temp", "kind", "wind", "sun"], "known_ahead": ahead}
+    data["known_readers"] = readers
+    ahead = ahead or "model" not in readers
     command, *notes = next_line(
         Path("outputs/a"), {**ended(), "data": data, "config": {"horizon": 12}}, Path()
     ).splitlines()
