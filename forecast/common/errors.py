@@ -14,14 +14,15 @@ LONG_WORD = 1000
 class InputError(ValueError):
     """Invalid input. The message is one line: the problem, where it is, and what to do.
 
-    A message quotes files of others: it has no control characters, and very long words lose their middle.
+    A message quotes files of others: it has no control characters but line ends, which `finish` joins, and very long
+    words lose their middle.
     """
 
     exit_code = 2
 
     def __init__(self, message: str = "") -> None:
         words = re.sub(rf"[^\s,]{{{LONG_WORD},}}", lambda word: shortened(word[0], LONG_WORD), message)
-        super().__init__(shown(shortened(words, LONGEST)))
+        super().__init__(shown(shortened(words, LONGEST), kept="\n"))
 
 
 class NotFiniteError(ArithmeticError):

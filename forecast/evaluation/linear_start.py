@@ -191,7 +191,10 @@ def choose_start(
     if confidence is None:
         return maps[challenger]
     gains = [mse[challenger] - mse[best] for mse in errors]
-    blocks = [block_means(gain, trial.windows.overlap, FEWEST) for gain, trial in zip(gains, trials, strict=True)]
+    blocks = [
+        block_means(gain, trial.windows.overlap, FEWEST, lengthen=False)
+        for gain, trial in zip(gains, trials, strict=True)
+    ]
     return maps[challenger if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else best]
 
 

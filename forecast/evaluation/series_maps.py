@@ -71,5 +71,5 @@ def _best_look_back(train: Windows, validation: Windows, longest: int, operation
 def _is_better(own: LinearMap, common: LinearMap, validation: Windows) -> bool:
     """Return whether the MSE of `own` is surely below that of `common`."""
     errors = [torch.from_numpy(evaluate(one, validation, 512).mse) for one in (own, common)]
-    blocks = block_means(errors[0] - errors[1], validation.overlap, FEWEST)
+    blocks = block_means(errors[0] - errors[1], validation.overlap, FEWEST, lengthen=False)
     return surely_below_zero(blocks, CONFIDENCE, FEWEST) is True

@@ -75,16 +75,17 @@ class Evidence:
         return allowance(means, self.confidence) if len(means) >= fewest else math.inf
 
 
-def block_means(difference: Tensor, overlap: int, fewest: int = FEWEST) -> Tensor:
+def block_means(difference: Tensor, overlap: int, fewest: int = FEWEST, *, lengthen: bool = True) -> Tensor:
     """Return the means of blocks of differences (n,), in order of time; one mean if there are less than `overlap`.
 
-    Blocks are at least two overlaps long, and longer if the correlation lasts. They are shorter, down to one overlap,
-    if that leaves fewer than `fewest`. NaN is ignored.
+    Blocks are at least two overlaps long, and longer if the correlation lasts, unless `lengthen` is False. They are
+    shorter, down to one overlap, if that leaves fewer than `fewest`. NaN is ignored.
     """
     difference = difference[~difference.isnan()]
     if not len(difference):
         return difference
-    wanted = least_block(memory(difference.double().cpu().numpy(), overlap), overlap)
+    lasts = memory(difference.double().cpu().numpy(), overlap) if lengthen else 0
+    wanted = least_block(lasts, overlap)
     blocks = max(len(difference) // wanted, min(fewest, count_blocks(len(difference), overlap)))
     return torch.stack([block.mean() for block in difference.tensor_split(blocks)])
 

@@ -5,6 +5,7 @@ from forecast.common.errors import LONG_WORD, LONGEST, InputError
 
 def test_a_message_has_no_control_characters() -> None:
     assert str(InputError("runs/\x1b[31mred\u202e: no run\x07")) == r"runs/\x1b[31mred\u202e: no run\x07"
+    assert str(InputError("of a command:\nit is wrong\t")) == "of a command:\nit is wrong\\t"
 
 
 def test_a_long_value_loses_its_middle_and_the_cure_stays() -> None:

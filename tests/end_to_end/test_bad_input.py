@@ -314,8 +314,8 @@ def test_a_data_name_that_no_folder_can_have_is_refused_in_one_line(
     assert snapshot(tmp_path) == {}
 
 
-def test_an_error_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert predict(["--run", "a\x1b[31mb", "--input", "x.csv"]) == 2
+def test_an_error_has_no_control_characters(tiny_run: TinyRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert predict(["--run", "a\x1b[31mb", "--input", str(tiny_run.source)]) == 2
     assert r"a\x1b[31mb: no such folder" in expect_one_line(capsys, [])
 
 

@@ -11,7 +11,7 @@ from forecast.runs.checkpoint import checkpoints
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.support.interruptions import interrupt
-from tests.support.kept import kept, kept_run
+from tests.support.kept import kept
 from tests.support.small import changed, quick
 
 
@@ -26,7 +26,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
     """Return a complete, uninterrupted run."""
-    return kept_run("whole", lambda folder: train(changed(config, resume=False, output_dir=str(folder / "outputs"))))
+    return train(changed(config, resume=False))  # in the output folder of `config`, where resume=auto finds it
 
 
 @pytest.fixture(scope="session")

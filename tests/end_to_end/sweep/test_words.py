@@ -62,7 +62,8 @@ def test_a_key_that_only_the_swept_group_has_can_be_set(
 ) -> None:
     seen: list[dict[str, Any]] = []
     called = fake(lambda config: seen.append(config["data"]) or 0.5)
-    ended = typed("-m", f"output_dir={tmp_path}", *words)
+    lengths = ["context_length=48", "horizon=12", "model.patch_length=12", "model.stride=12"]  # from no table
+    ended = typed("-m", f"output_dir={tmp_path}", *words, *lengths)
     assert (ended.code, ended.errors, called) == (0, [], jobs)
     assert len(seen) == len(said)
     for data, (name, digest) in zip(seen, sorted(said, key=str), strict=True):
