@@ -11,6 +11,7 @@ import safetensors.torch
 from forecast.common.bounds import shapes_of
 from forecast.common.errors import InputError
 from forecast.data.training_range import TrainingRange
+from forecast.evaluation.coverage import SOURCES
 from forecast.evaluation.intervals import Calibration
 from forecast.evaluation.metrics import PREFERRED
 from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
@@ -28,7 +29,7 @@ class ModelFacts:
     weights
         SHA-256 of the weights.
     calibration
-        Method, number of windows and held-out coverage of the intervals; None for models of before intervals.
+        Method, number of windows and known coverages of the intervals; None for models of before intervals.
     validation_mse
         Validation MSE of the model and of each baseline.
     training_range
@@ -110,12 +111,11 @@ def _checked(content: bytes, path: Path, horizon: int, num_targets: int) -> Cali
 def _is_calibration(facts: Any) -> bool:
     if not isinstance(facts, Mapping) or not isinstance(facts.get("method"), str):
         return False
-    coverage = facts.get("held_out_coverage", {})
+    coverages = [facts.get(key, {}) for key in SOURCES]
     return (
         isinstance(facts.get("explanation"), str)
         and isinstance(facts.get("windows"), int)
-        and isinstance(coverage, Mapping)
-        and all(_is_number(value) for value in coverage.values())
+        and all(isinstance(each, Mapping) and all(_is_number(value) for value in each.values()) for each in coverages)
     )
 
 

@@ -131,9 +131,9 @@ def test_the_sidecar_describes_run_input_levels_and_calibration(tiny_run: TinyRu
     assert calibration["method"] == "cross-fitting"
     assert calibration["windows"] == tiny_run.result["calibration"]["windows"] == 60
     assert calibration["held_out_coverage"]["80"] == held_out["coverage_80"]
-    assert content["warnings"] == forecast.load(tiny_run.path).warnings(
-        forecast.load(tiny_run.path).read(tiny_run.source)
-    )
+    assert calibration["test_coverage"]["80"] == tiny_run.result["test"]["intervals"]["coverage_80"]
+    forecaster = forecast.load(tiny_run.path)
+    assert set(forecaster.warnings(forecaster.read(tiny_run.source))) <= set(content["warnings"])
 
 
 def test_a_forecast_without_levels_reads_no_calibration(
@@ -224,12 +224,22 @@ def test_no_file_of_an_ensemble_or_of_a_run_is_replaced(
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"windows": 60, "stored": 60}, "60 validation windows\n"),
-        ({"windows": 2785, "stored": 929}, "929 of 2,785 validation windows\n"),
-        ({"windows": 60}, "60 validation windows\n"),
+        ({"windows": 60, "stored": 60}, "60 validation windows; their coverage is not measured\n"),
+        (
+            {"windows": 2785, "stored": 929, "held_out_coverage": {"80": 0.804}, "test_coverage": {"80": 0.672}},
+            "929 of 2,785 validation windows; 80 % covered 67.2 % of the test split\n",
+        ),
+        (
+            {"windows": 60, "held_out_coverage": {"80": 0.81, "95": 0.6}},
+            "60 validation windows; 80 % covered 81.0 % of held-out validation\n",
+        ),
         (
             {"windows": 60, "method": "in-sample"},
-            "60 validation windows, which also selected the model: perhaps too narrow\n",
+            "60 validation windows, which also selected the model; their coverage is not measured\n",
+        ),
+        (
+            {"windows": 60, "method": "in-sample", "test_coverage": {"80": 0.974}},
+            "60 validation windows, which also selected the model; 80 % covered 97.4 % of the test split\n",
         ),
     ],
 )
@@ -240,13 +250,24 @@ def test_the_line_says_what_calibrated_the_intervals(
     facts: dict[str, Any],
     words: str,
 ) -> None:
-    """Without a held-out coverage of 80 and 95 %, as of other trained quantiles, cross-fitting is not in-sample."""
+    """Without a known coverage of 80 and 95 %, as of other trained quantiles, cross-fitting is not in-sample."""
     copied = Path(shutil.copytree(tiny_run.path, tmp_path / "copied"))
     manifest = json.loads((copied / "manifest.json").read_text())
     calibration = {"method": "cross-fitting", "explanation": "", "held_out_coverage": {"80": None, "95": None}}
     rewrite(copied / "manifest.json", {**manifest, "calibration": {**calibration, **facts}})
     assert command(copied, tiny_run.source, tmp_path / "next.csv", "--levels", "50") == 0
     assert f"50 % intervals: calibrated on {words}" in capsys.readouterr().out
+
+
+def test_a_test_coverage_far_from_the_level_is_a_warning(
+    tiny_run: TinyRun, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(copied, put("validation_mse", value={}))
+    edit(copied, put("calibration", "test_coverage", value={"80": 0.672, "95": 0.94}))
+    for words, warns in ((["--levels", "80", "95"], True), (["--levels", "95"], False), ([], False)):
+        assert command(copied, tiny_run.source, tmp_path / "next.csv", *words) == 0
+        found = warnings_of(tmp_path / "next.csv", capsys)
+        assert found == ["80 % intervals were too narrow on the test split: they covered 67.2 %"][: int(warns)]
 
 
 # --- adaptive
@@ -292,22 +313,25 @@ def test_an_ensemble_says_on_how_many_forecasts_each_member_adapted(
     source = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + HORIZON + 9))
     words = ["--run", str(second_run), "--levels", "80", "--adaptive"]
     assert command(tiny_run.path, source, tmp_path / "next.csv", *words) == 0
-    expected = "80 % intervals: mean of the intervals of 2 runs; adapted on 10 earlier forecasts\n"
-    assert expected in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "80 % intervals: mean of the intervals of 2 runs; at worst, 80 % covered " in printed
+    assert "; adapted on 10 earlier forecasts\n" in printed
     assert sidecar(tmp_path / "next.csv")["intervals"]["adapted_on_forecasts"] == [10, 10]
 
 
-def test_an_ensemble_says_how_many_of_its_members_may_have_too_narrow_intervals(
+def test_an_ensemble_says_the_worst_coverage_of_its_members_and_how_many_are_in_sample(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copied = Path(shutil.copytree(second_run, tmp_path / "copied"))
     manifest = json.loads((copied / "manifest.json").read_text())
-    narrow = {**manifest["calibration"], "method": "in-sample"}
+    narrow = {**manifest["calibration"], "method": "in-sample", "test_coverage": {"80": 0.411}}
     rewrite(copied / "manifest.json", {**manifest, "calibration": narrow})
     words = ["--run", str(copied), "--levels", "80"]
     assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 0
-    expected = "80 % intervals: mean of the intervals of 2 runs, 1 of them perhaps too narrow\n"
-    assert expected in capsys.readouterr().out
+    assert (
+        "80 % intervals: mean of the intervals of 2 runs, 1 of them calibrated on windows that also selected the "
+        "model; at worst, 80 % covered 41.1 % of the test split\nWARNING: "
+    ) in capsys.readouterr().out
 
 
 def test_adaptive_intervals_say_on_how_many_forecasts_they_adapted(
