@@ -13,6 +13,7 @@ from forecast.common.group import ALONE, Group
 from forecast.common.timing import UNKNOWN, Load, Reading, load_since, read_load
 from forecast.data.calendar import CalendarPart, calendar_part
 from forecast.data.windows import Batch, Windows, thinned_places
+from forecast.evaluation.adaptive import SPAN, Adaptive, RowErrors, stretched
 from forecast.evaluation.interval_scores import IntervalScores, IntervalSums
 from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units, windows_at_once
@@ -111,14 +112,20 @@ def evaluate(
     group: Group = ALONE,
     units: Units | None = None,
     calibration: Calibration | None = None,
+    adaptive: Adaptive | None = None,
+    before: Windows | None = None,
 ) -> Evaluation:
     """Score `forecaster` on every window; it maps a batch to its forecast (B, h, C_out), or quantiles (B, h, C_out, K).
 
     Every process of `group` must make this call and takes a share of the windows. `units` adds the relative scores, and
-    `calibration` those of intervals.
+    `calibration` those of intervals. With `adaptive` these are adaptive; the errors before the first window are those
+    of the windows `before`.
     """
     share = group.share(len(windows))
-    ours = _evaluate_share(forecaster, windows, batch_size, share, keep_residuals, units, calibration)
+    past = None
+    if adaptive is not None and len(share):
+        past = _past_errors(forecaster, windows, batch_size, share, adaptive, before)
+    ours = _evaluate_share(forecaster, windows, batch_size, share, keep_residuals, units, calibration, past)
     whole = ours if group.size == 1 else _gather(ours, group)
     if group.leads:
         assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
@@ -134,10 +141,13 @@ def _evaluate_share(
     keep_residuals: bool,
     units: Units | None,
     calibration: Calibration | None,
+    past: "Past | None",
 ) -> Evaluation:
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
+    if past is not None:
+        calibration = past.adaptive.calibration
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
     is_kept = torch.zeros(len(windows), dtype=torch.bool)
     if keep_residuals:
@@ -156,7 +166,8 @@ def _evaluate_share(
             if keep_residuals or intervals is not None:
                 spread = spread_of(part)
                 if intervals is not None:
-                    intervals.update(forecast, spread, part.future, part.future_observed)
+                    scaled = (forecast, spread) if past is None else past.scaled(part, forecast, spread)
+                    intervals.update(*scaled, part.future, part.future_observed)
                 if keep_residuals:
                     kept = is_kept[seen : seen + len(forecast)].nonzero()[:, 0].to(forecast.device)
                     residuals.append((_residuals(part, forecast, kept).cpu(), spread[kept].cpu()))
@@ -177,6 +188,52 @@ def _evaluate_share(
         relative=relative,
         load=UNKNOWN if timer.load_from is None else load_since(timer.load_from),
     )
+
+
+@dataclass(frozen=True)
+class Past:
+    """An adaptive form, and the errors of the windows that were forecast so far."""
+
+    adaptive: Adaptive
+    errors: RowErrors
+
+    def add(self, batch: Batch, forecast: Tensor, spread: Tensor) -> None:
+        """Add the errors of a batch."""
+        residuals = batch.future - middle(forecast)
+        if batch.future_observed is not None:
+            residuals = torch.where(batch.future_observed, residuals, torch.nan)
+        self.errors.add(batch.origin, residuals, spread)
+
+    def scaled(self, batch: Batch, forecast: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the errors of a batch; return its forecast and spread, scaled by the errors before each window."""
+        self.add(batch, forecast, spread)
+        scale = self.adaptive.scale(self.errors.before(batch.origin)[0])
+        return stretched(forecast, scale), spread * scale
+
+
+@torch.inference_mode()
+def _past_errors(
+    forecaster: Forecaster,
+    windows: Windows,
+    batch_size: int,
+    share: range,
+    adaptive: Adaptive,
+    before: Windows | None,
+) -> Past:
+    """Return the errors of the forecasts before a share of the windows."""
+    starts = windows.starts if before is None else torch.cat([before.starts, windows.starts])
+    first, last = int(windows.starts[share.start]), int(windows.starts[share.stop - 1])
+    reach = (SPAN + 1) * windows.horizon
+    earlier = replace(windows, starts=starts[(starts >= first - reach) & (starts < first)])
+    errors = RowErrors(
+        adaptive.typical.to(windows.device),
+        first - reach + windows.context_length,
+        last + windows.context_length + windows.horizon,
+    )
+    past = Past(adaptive, errors)
+    for batch in earlier.batches(batch_size):
+        past.add(batch, forecaster(batch), spread_of(batch))
+    return past
 
 
 def _in_parts(batch: Batch, forecast: Tensor) -> Iterator[tuple[Batch, Tensor]]:
@@ -279,13 +336,14 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
 class Row:
     """One forecaster's evaluations on the validation and test splits, and the calibration of its intervals.
 
-    `calibrated_by` is a key of `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows
-    whose residuals calibrate.
+    `adaptive` is the form of the scored intervals; None: the plain one. `calibrated_by` is a key of
+    `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows whose residuals calibrate.
     """
 
     validation: Evaluation
     test: Evaluation
     calibration: Calibration | None = None
+    adaptive: Adaptive | None = None
     calibrated_by: str = ""
     calibration_windows: int = 0
 

@@ -11,8 +11,9 @@ from forecast.common.group import ALONE, Group
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, Windows
+from forecast.evaluation.adaptive import Adaptive
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate
-from forecast.evaluation.holdout import Fold, held_out, split_residuals
+from forecast.evaluation.holdout import Fold, HeldOut, best_power, held_out, split_residuals
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
@@ -49,10 +50,11 @@ def score(
     `linear_path` is None if the model has none, `seasonal_naive` if the training split is shorter than a season. The
     processes of `group` share the windows; the leading process has all results. The residuals that calibrate the model
     and its linear path come from windows that did not select their weights, given `folds`; without `folds`, from all
-    validation windows.
+    validation windows. The errors of the ridge on training windows choose how far intervals follow recent errors.
     """
     period = seasonal_period(data.source.series.frequency)
-    scorer = _Scorer(network, data, group, folds)
+    power = best_power(ridge, data.parts["train"], data.evaluation_batch_size) if group.leads else 0.0
+    scorer = _Scorer(network, data, group, folds, group.hand_out(power) if group.size > 1 else power)
     naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
 
     def linear_path(batch: Batch) -> Tensor:
@@ -86,6 +88,7 @@ class _Scorer:
     data: ForecastData
     group: Group
     folds: Sequence[Fold] | None
+    power: float
 
     def row(self, forecaster: Forecaster, *, selected: bool = False, trained: tuple[float, ...] = ()) -> Row:
         """Return the evaluations of a forecaster; validation has `selected` its weights or not.
@@ -95,24 +98,28 @@ class _Scorer:
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
         windows, test = self.data.parts["validation"], self.data.parts["test"]
         validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units)
-        residuals = None
+        residuals: HeldOut | None = None
         if selected and self.folds is not None:
             residuals = held_out(forecaster, self.network, windows, self.folds, size, group)
         elif group.leads:
             residuals = split_residuals(validation, windows, selected=selected)
-        calibration = None
+        calibration, adaptive = None, None
         if group.leads:
             assert residuals is not None
             calibration = residuals.calibration(trained)
-            validation = replace(validation, intervals=residuals.scores(trained))
+            if (adapted := residuals.adapted(self.power)) is not None:
+                adaptive = Adaptive(residuals.residuals.typical, self.power, adapted.calibration(trained))
+            validation = replace(validation, intervals=(residuals if adapted is None else adapted).scores(trained))
         is_held_out = validation.intervals is not None
         if group.size > 1:
-            calibration, is_held_out = group.hand_out((calibration, is_held_out))
+            calibration, adaptive, is_held_out = group.hand_out((calibration, adaptive, is_held_out))
         if is_held_out and not self.data.split.test:  # these windows calibrated the intervals: keep the held-out scores
             scored = validation
         else:
-            scored = evaluate(forecaster, test, size, group=group, units=units, calibration=calibration)
-        row = Row(validation, scored, calibration)
+            before = windows if self.data.split.test else None
+            form = {"calibration": calibration, "adaptive": adaptive, "before": before}
+            scored = evaluate(forecaster, test, size, group=group, units=units, **form)
+        row = Row(validation, scored, calibration, adaptive)
         return (
             row
             if residuals is None

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import safetensors.torch
 
 from forecast.common.bounds import shapes_of
 from forecast.common.errors import InputError
 from forecast.data.training_range import TrainingRange
+from forecast.evaluation.adaptive import Forms
 from forecast.evaluation.coverage import SOURCES
-from forecast.evaluation.intervals import Calibration
 from forecast.evaluation.metrics import PREFERRED
 from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
 
@@ -42,10 +43,10 @@ class ModelFacts:
     calibration: Mapping[str, Any] | None
     validation_mse: Mapping[str, float]
     training_range: TrainingRange | None
-    read_calibration: Callable[[], Calibration] = field(repr=False)
+    read_calibration: Callable[[], Forms] = field(repr=False)
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any], read_calibration: Callable[[], Calibration]) -> "ModelFacts":
+    def of(cls, manifest: Mapping[str, Any], read_calibration: Callable[[], Forms]) -> "ModelFacts":
         """Return the facts of a manifest; raise ValueError if they are inconsistent."""
         calibration = manifest.get("calibration")
         if calibration is not None and not _is_calibration(calibration):
@@ -53,6 +54,8 @@ class ModelFacts:
         errors = manifest.get("validation_mse", {})
         if not isinstance(errors, Mapping) or not all(_is_number(value) for value in errors.values()):
             raise ValueError("the validation errors are not numbers")
+        if calibration is not None:
+            pd.Timestamp(calibration.get("last_training_row", ""))  # raises ValueError if it is no time
         limits = manifest.get("training_range")
         return cls(
             weights=str(manifest["files"][WEIGHTS]["sha256"]),
@@ -77,8 +80,8 @@ class ModelFacts:
         ]
 
 
-def calibration_of_run(folder: Path, horizon: int, num_targets: int) -> Calibration:
-    """Return the calibration in a run folder, which fits a horizon and a number of targets."""
+def calibration_of_run(folder: Path, horizon: int, num_targets: int) -> Forms:
+    """Return the interval forms in a run folder, which fit a horizon and a number of targets."""
     path = folder / CALIBRATION
     if "scores" not in shapes_of(path):
         raise InputError(f"{folder}: was trained before this program had intervals: train it again for --levels")
@@ -90,22 +93,22 @@ def encoded(calibration: bytes) -> str:
     return base64.b64encode(calibration).decode()
 
 
-def calibration_of_text(text: str | None, path: Path, horizon: int, num_targets: int) -> Calibration:
-    """Return the calibration in an exported file."""
+def calibration_of_text(text: str | None, path: Path, horizon: int, num_targets: int) -> Forms:
+    """Return the interval forms in an exported file."""
     if text is None:
         raise InputError(f"{path}: was exported before this program had intervals: export it again for --levels")
     return _checked(base64.b64decode(text), path, horizon, num_targets)
 
 
-def _checked(content: bytes, path: Path, horizon: int, num_targets: int) -> Calibration:
-    """Return the calibration in `content`, read from `path`; raise InputError if it is damaged or does not fit."""
+def _checked(content: bytes, path: Path, horizon: int, num_targets: int) -> Forms:
+    """Return the interval forms in `content`, read from `path`; raise InputError if it is damaged or does not fit."""
     try:
-        calibration = Calibration.from_tensors(safetensors.torch.load(content))
-        if calibration.shape[:2] != (horizon, num_targets):
+        forms = Forms.from_tensors(safetensors.torch.load(content))
+        if forms.plain.shape[:2] != (horizon, num_targets):
             raise ValueError("it has another horizon or number of targets")
     except DAMAGE as error:
         raise InputError(f"{path}: its calibration is damaged ({str(error).splitlines()[0]}): copy it again") from None
-    return calibration
+    return forms
 
 
 def _is_calibration(facts: Any) -> bool:
@@ -114,6 +117,7 @@ def _is_calibration(facts: Any) -> bool:
     coverages = [facts.get(key, {}) for key in SOURCES]
     return (
         isinstance(facts.get("explanation"), str)
+        and isinstance(facts.get("last_training_row", ""), str)
         and isinstance(facts.get("windows"), int)
         and all(isinstance(each, Mapping) and all(_is_number(value) for value in each.values()) for each in coverages)
     )

@@ -82,7 +82,7 @@ class Outcome:
             return None
         return {
             "calibration": _one_or_all(self._calibrations),
-            "adaptive": self.question.adaptive,
+            "form": _one_or_all([form or "adaptive" for form in self.forecast.forms]),
             "adapted_on_forecasts": _one_or_all(self.forecast.adapted_on),
         }
 
@@ -91,12 +91,16 @@ class Outcome:
         if not self.question.levels:
             return None
         named = " and ".join(f"{level:g} %" for level in self.question.levels)
-        past = " and ".join(map(str, sorted(set(self.forecast.adapted_on))))
-        adapted = f"; adapted on {past} earlier forecasts" if past else ""
         known = ", ".join(coverage.words for coverage in worst(self._calibrations, self.question.levels))
         alone = "at worst, " if known and len(self.members) > 1 else ""
         covered = f"; {alone}{known}" if known else "; their coverage is not measured"
-        return f"{named} intervals: {self._windows()}{covered}{adapted}"
+        return f"{named} intervals: {self._windows()}{covered}; {self._form()}"
+
+    def _form(self) -> str:
+        """Return the form of the intervals, by the number of earlier forecasts or the reason for the plain one."""
+        past = " and ".join(map(str, sorted(set(self.forecast.adapted_on))))
+        adaptive = [f"as wide as the errors of {past} earlier forecasts say"] if past else []
+        return "; ".join([*adaptive, *dict.fromkeys(form for form in self.forecast.forms if form)])
 
     def _windows(self) -> str:
         """Return which windows, and how many, calibrate the intervals."""

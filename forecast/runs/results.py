@@ -66,6 +66,7 @@ def _calibration_facts(row: Row) -> dict[str, Any]:
         "windows": row.calibration_windows,
         "stored": len(row.calibration.scores),
         "quantiles": list(row.calibration.trained),
+        "power": 0.0 if row.adaptive is None else row.adaptive.power,
     }
 
 
@@ -76,7 +77,11 @@ def forecast_facts(result: Mapping[str, Any], limits: TrainingRange) -> dict[str
     """
     rows = {"model": result, **result["baselines"]}
     return {
-        "calibration": {**result["calibration"], **coverage_facts(result)},
+        "calibration": {
+            **result["calibration"],
+            **coverage_facts(result),
+            "last_training_row": result["data"]["last_training_row"],
+        },
         "validation_mse": {name: row["validation"]["scaled"]["mse"] for name, row in rows.items() if row is not None},
         "training_range": limits.to_dict(),
     }

@@ -20,6 +20,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.labels import decode_labels
 from forecast.data.windows import evenly_spaced
 from forecast.evaluation.achievable import achieved
+from forecast.evaluation.adaptive import Forms
 from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.model.flops import flops_per_window
@@ -84,7 +85,7 @@ def write_outcome(
         results.window_errors(model, data.index).to_parquet(file)
     assert model.calibration is not None
     with replacing(run.path / CALIBRATION) as file:
-        file.write(save(model.calibration.tensors()))
+        file.write(save(Forms(model.calibration, model.adaptive).tensors()))
     _write_last_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
     write_json(run.path / RESULT, result)
@@ -109,6 +110,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "season": seasonal_period(data.source.series.frequency),
         "cycles": list(data.cycles),
         "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
+        "last_training_row": str(data.index[data.split.train.stop - 1]),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
         "scored_split": data.split.scored,
