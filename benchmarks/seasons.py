@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,7 +51,7 @@ BORDERS = {"train": 0.7, "validation": 0.1, "test": 0.2}
 BEFORE = {"train": 0.6, "validation": 0.1, "test": 0.3}
 
 FILES = ("etth1", "pjme", "weather", "synthetic")
-VICTORIA = {"name": "victoria", "path": "vic_electricity.csv", "time_column": "Time", "targets": ["Demand"]}
+VICTORIA = {"name": "victoria", "time_column": "Time", "targets": ["Demand"]}
 
 SPREADS = {
     "load_summer": lambda angle: 1 - 0.6 * np.cos(angle - 0.05 * np.pi),
@@ -141,10 +142,10 @@ def source_of(name: str, part: str) -> tuple[Source, dict[str, float | int]]:
         source = Source(series, ["load"], [], None)
     else:
         file = configuration_folder() / "data" / f"{'csv' if name == 'victoria' else name}.yaml"
-        choice = OmegaConf.merge(load_choice(file), VICTORIA if name == "victoria" else {})
+        choice: dict[str, Any] = dict(OmegaConf.to_container(load_choice(file)))  # type: ignore[arg-type]  # a group
         if name == "victoria":
-            choice["path"] = str(data_folders()[0] / choice["path"])
-        settings = DataSettings.parse(OmegaConf.to_container(choice, resolve=False))
+            choice |= {**VICTORIA, "path": str(data_folders()[0] / "vic_electricity.csv")}
+        settings = DataSettings.parse(choice)
         source, borders = load_source(settings), dict(settings.split)
     if part == "test":
         return source, borders
@@ -156,8 +157,15 @@ def source_of(name: str, part: str) -> tuple[Source, dict[str, float | int]]:
 
 def compare(source: Source, split: dict[str, float | int]) -> dict[str, float]:
     """Return coverage and interval score of 80 % intervals, plain and by default, with the range over quarters."""
-    batches = {"batch_size": BATCH, "evaluation_batch_size": BATCH}
-    data = ForecastData(source, split, context_length=CONTEXT, horizon=HORIZON, seed=1, **batches)
+    data = ForecastData(
+        source,
+        split,
+        context_length=CONTEXT,
+        horizon=HORIZON,
+        batch_size=BATCH,
+        evaluation_batch_size=BATCH,
+        seed=1,
+    )
     windows = data.parts["validation"]
     ridge = fit_ridge(data.parts["train"], windows)
     validation = evaluate(ridge, windows, BATCH, keep_residuals=True)

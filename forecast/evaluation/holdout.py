@@ -14,6 +14,7 @@ from forecast.evaluation.adaptive import POWERS, RowErrors
 from forecast.evaluation.evaluate import LEAST_KEPT, Evaluation, Forecaster, evaluate, residual_places
 from forecast.evaluation.interval_scores import IntervalSums
 from forecast.evaluation.intervals import Calibration, interval_levels, middle
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import windows_at_once
 
 NUM_BLOCKS = 10
@@ -101,13 +102,14 @@ class Residuals:
     """Residuals (W, h, C, K) of windows in order of time, z-scores, NaN where not observed.
 
     `spread` (W, 1, C) is the spread of each window, `positions` (W,) its place in the split, `origins` (W,) the row of
-    its first target.
+    its first target. `held` (W, h, C) are targets on a limit that intervals reach, and so cover.
     """
 
     values: Tensor
     spread: Tensor
     positions: Tensor
     origins: Tensor
+    held: Tensor | None = None
 
     @classmethod
     def of(cls, evaluation: Evaluation, positions: np.ndarray, windows: Windows) -> "Residuals":
@@ -116,7 +118,8 @@ class Residuals:
         assert evaluation.spread is not None
         places = torch.from_numpy(positions)
         origins = windows.starts.cpu()[places] + windows.context_length
-        return cls(torch.from_numpy(evaluation.residuals), torch.from_numpy(evaluation.spread), places, origins)
+        held = None if evaluation.held is None else torch.from_numpy(evaluation.held)
+        return cls(torch.from_numpy(evaluation.residuals), torch.from_numpy(evaluation.spread), places, origins, held)
 
     @classmethod
     def joined(cls, parts: "Sequence[Residuals]") -> "Residuals":
@@ -126,6 +129,7 @@ class Residuals:
             torch.cat([part.spread for part in parts]),
             torch.cat([part.positions for part in parts]),
             torch.cat([part.origins for part in parts]),
+            torch.cat([part.covered for part in parts]),
         )
 
     def within(self, part: range) -> "Residuals":
@@ -134,11 +138,23 @@ class Residuals:
         return self._at(kept)
 
     def _at(self, kept: Tensor) -> "Residuals":
-        return Residuals(self.values[kept], self.spread[kept], self.positions[kept], self.origins[kept])
+        held = self.covered[kept]
+        return Residuals(self.values[kept], self.spread[kept], self.positions[kept], self.origins[kept], held)
+
+    @property
+    def covered(self) -> Tensor:
+        """Targets that intervals cover whatever their width, (W, h, C)."""
+        return torch.zeros_like(self.values[..., 0], dtype=torch.bool) if self.held is None else self.held
+
+    @property
+    def scored_values(self) -> Tensor:
+        """The residuals by which intervals are calibrated: those of covered targets are as if on the median."""
+        moved = self.values - middle(self.values)[..., None]
+        return torch.where(self.covered[..., None] & self.values.isfinite(), moved, self.values)
 
     def calibrated(self, trained: tuple[float, ...]) -> Calibration:
         """Return the calibration by these residuals."""
-        return Calibration.fit(self.values, self.spread, trained)
+        return Calibration.fit(self.scored_values, self.spread, trained)
 
     @property
     def typical(self) -> Tensor:
@@ -208,14 +224,14 @@ class HeldOut:
 def _scores(half: Residuals, sums: IntervalSums) -> IntervalSums:
     """Return the sums with the windows of a half: its targets are 0, its forecasts are the negative residuals."""
     size = windows_at_once(half.values[..., 0])
-    for values, spread in zip(half.values.split(size), half.spread.split(size), strict=True):
+    for values, spread in zip(half.scored_values.split(size), half.spread.split(size), strict=True):
         observed = values[..., 0].isfinite()
         sums.update(-values.nan_to_num(), spread, torch.zeros_like(values[..., 0]), observed)
     return sums
 
 
 @torch.inference_mode()
-def best_power(forecaster: Forecaster, train: Windows, batch_size: int) -> float:
+def best_power(forecaster: Forecaster, train: Windows, batch_size: int, limits: Limits | None = None) -> float:
     """Return the power of `POWERS` whose adaptive 80 % intervals score best on the training windows.
 
     A validation split can be shorter than a season, in which errors may be alike; the training split has all seasons.
@@ -226,7 +242,9 @@ def best_power(forecaster: Forecaster, train: Windows, batch_size: int) -> float
     if len(train) < LEAST_TRAINING * train.horizon:
         return 0.0
     places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
-    residuals = Residuals.of(evaluate(forecaster, windows, batch_size, keep_residuals=True), places, windows)
+    residuals = Residuals.of(
+        evaluate(forecaster, windows, batch_size, keep_residuals=True, limits=limits), places, windows
+    )
     size, residuals = residuals.sizes()
     if len(size) < LEAST_KEPT:
         return 0.0
@@ -245,6 +263,7 @@ def held_out(
     folds: Sequence[Fold],
     batch_size: int,
     group: Group,
+    limits: Limits | None = None,
 ) -> HeldOut | None:
     """Return the residuals of each block, forecast by `network` with the weights that the other windows selected.
 
@@ -258,7 +277,7 @@ def held_out(
             positions = places[(places >= fold.block.held_out.start) & (places < fold.block.held_out.stop)]
             network.load_state_dict(dict(fold.weights))
             block = replace(windows, starts=windows.starts[torch.from_numpy(positions).to(windows.starts.device)])
-            evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group)
+            evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group, limits=limits)
             if group.leads:
                 parts.append(Residuals.of(evaluation, positions, windows))
     finally:

@@ -14,6 +14,7 @@ from forecast.data.windows import Batch, Windows
 from forecast.evaluation.adaptive import Adaptive
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate
 from forecast.evaluation.holdout import Fold, HeldOut, best_power, held_out, split_residuals
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
@@ -53,7 +54,9 @@ def score(
     validation windows. The errors of the ridge on training windows choose how far intervals follow recent errors.
     """
     period = seasonal_period(data.source.series.frequency)
-    power = best_power(ridge, data.parts["train"], data.evaluation_batch_size) if group.leads else 0.0
+    power = 0.0
+    if group.leads:
+        power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, scaled_limits(data))
     scorer = _Scorer(network, data, group, folds, group.hand_out(power) if group.size > 1 else power)
     naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
 
@@ -97,10 +100,11 @@ class _Scorer:
         """
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
         windows, test = self.data.parts["validation"], self.data.parts["test"]
-        validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units)
+        limits = scaled_limits(self.data)
+        validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units, limits=limits)
         residuals: HeldOut | None = None
         if selected and self.folds is not None:
-            residuals = held_out(forecaster, self.network, windows, self.folds, size, group)
+            residuals = held_out(forecaster, self.network, windows, self.folds, size, group, limits)
         elif group.leads:
             residuals = split_residuals(validation, windows, selected=selected)
         calibration, adaptive = None, None
@@ -117,14 +121,38 @@ class _Scorer:
             scored = validation
         else:
             before = windows if self.data.split.test else None
-            form = {"calibration": calibration, "adaptive": adaptive, "before": before}
-            scored = evaluate(forecaster, test, size, group=group, units=units, **form)
+            scored = evaluate(
+                forecaster,
+                test,
+                size,
+                group=group,
+                units=units,
+                calibration=calibration,
+                adaptive=adaptive,
+                before=before,
+                limits=limits,
+            )
         row = Row(validation, scored, calibration, adaptive)
         return (
             row
             if residuals is None
             else replace(row, calibrated_by=residuals.method, calibration_windows=residuals.num_windows)
         )
+
+
+def limits_of_data(data: ForecastData) -> Limits:
+    """Return the limits of the targets in the training rows, original units."""
+    targets, rows = data.source.targets, slice(data.split.train.start, data.split.train.stop)
+    values, observed = data.source.series.frame[targets].to_numpy(np.float64)[rows], None
+    if (seen := data.source.series.observed_of(targets, rows)) is not None:
+        observed = np.asarray(seen)
+    return Limits.fit(values, seasonal_period(data.source.series.frequency), observed)
+
+
+def scaled_limits(data: ForecastData) -> Limits:
+    """Return the limits of the targets as z-scores, on the device of the windows."""
+    count = len(data.source.targets)
+    return limits_of_data(data).scaled(data.scaler.mean[:count], data.target_scale, data.parts["test"].device)
 
 
 def units_of(data: ForecastData) -> Units:

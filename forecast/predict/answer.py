@@ -14,6 +14,7 @@ from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.series import Series
 from forecast.evaluation.adaptive import SPAN, RowErrors, stretched
 from forecast.evaluation.intervals import middle
+from forecast.evaluation.limits import WindowLimits
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
 from forecast.predict.exported import Exported
@@ -43,11 +44,17 @@ def answer(forecaster: "Forecaster", series: Series, question: Question) -> Fore
     context, dates = forecaster.context(series)
     with torch.inference_mode():
         output = forecaster.model(*context)
+    limits = _limits(forecaster, context)
+    if limits is not None:
+        output = limits.clip(output)
     values, targets = middle(output)[0].numpy(), forecaster.targets
     if question.is_plain:
         check_forecast(values, dates, targets)
         return Forecast(pd.DataFrame(values, index=dates, columns=targets))
-    quantiles, form, past = _quantiles(forecaster, series, context, output, question)
+    found, form, past = _quantiles(forecaster, series, context, output, question)
+    if limits is not None:
+        found = torch.stack([limits.end(*pair) for pair in zip(found.unbind(-1), question.quantiles, strict=True)], -1)
+    quantiles = found[0].numpy()
     if question.quantile is not None:
         values = quantiles[..., -1]
     frames = []
@@ -60,17 +67,17 @@ def answer(forecaster: "Forecaster", series: Series, question: Question) -> Fore
 
 def _quantiles(
     forecaster: "Forecaster", series: Series, context: Context, output: Tensor, question: Question
-) -> tuple[np.ndarray, str, tuple[int, ...]]:
-    """Return the quantiles of a question (h, C, Q), the name of their form, and the number of earlier forecasts."""
+) -> tuple[Tensor, str, tuple[int, ...]]:
+    """Return the quantiles of a question (1, h, C, Q), the name of their form, and the number of earlier forecasts."""
     spread, forms = _spread(forecaster, context), forecaster.forms
     found = _scale(forecaster, series, context, question)
     if isinstance(found, str):
         if question.adaptive and found not in NOT_FOR_THE_MODEL:
             raise InputError(f"adaptive: {found}: give more rows, or leave out adaptive")
-        return forms.plain.quantiles(output, spread, question.quantiles)[0].numpy(), f"plain form: {found}", ()
+        return forms.plain.quantiles(output, spread, question.quantiles), f"plain form: {found}", ()
     assert forms.adaptive is not None
     scaled = stretched(output, found.value), spread * found.value
-    return forms.adaptive.calibration.quantiles(*scaled, question.quantiles)[0].numpy(), "", (found.forecasts,)
+    return forms.adaptive.calibration.quantiles(*scaled, question.quantiles), "", (found.forecasts,)
 
 
 EXPORTED = "an exported model has no past errors"
@@ -96,6 +103,8 @@ def _scale(forecaster: "Forecaster", series: Series, context: Context, question:
         windows = forecaster.earlier(series, origins, context.future_known)
         with torch.inference_mode():
             forecast = middle(forecaster.model(*windows))
+        limits = _limits(forecaster, windows)
+        forecast = forecast if limits is None else limits.clip(forecast)
         residuals = _residuals(forecaster, series, origins, forecast)
         errors.add(torch.from_numpy(origins), residuals, _spread(forecaster, windows))
     size, known = errors.before(torch.tensor([end]))
@@ -113,6 +122,15 @@ def _residuals(forecaster: "Forecaster", series: Series, origins: np.ndarray, fo
         truth = np.where(measured, truth, np.nan)
     known = np.where((rows < end)[..., None], truth[rows.clip(max=end - 1)], np.nan)
     return torch.from_numpy(known) - forecast
+
+
+def _limits(forecaster: "Forecaster", context: Context) -> WindowLimits | None:
+    """Return the limits of the forecasts of windows, original units; None if the model knows none."""
+    if forecaster.facts is None or forecaster.facts.limits is None:
+        return None
+    count = len(forecaster.targets)
+    observed = None if context.past_observed is None else context.past_observed[..., :count]
+    return forecaster.facts.limits.at(context.past[..., :count], observed, forecaster.horizon)
 
 
 def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
@@ -133,11 +151,11 @@ def _earlier_origins(forecaster: "Forecaster", series: Series) -> np.ndarray:
     reach = (SPAN + 1) * forecaster.horizon
     most = max(1, min(MAX_PAST, MAX_CELLS // len(forecaster.targets)))
     step = min(forecaster.horizon, -(-reach // most))
-    origins = np.arange(end - step, max(length, end - reach) - 1, -step)[::-1]
+    origins: np.ndarray = np.arange(end - step, max(length, end - reach) - 1, -step)[::-1]
     origins = origins[_is_after_training(forecaster, series)[origins]]
     measured = series.observed_of(forecaster.channels)
     if forecaster.policies.reads_past_gaps and measured is not None:
-        origins = origins[np.asarray(measured)[origins - 1].all(1)]
+        return np.asarray(origins[np.asarray(measured)[origins - 1].all(1)])
     return origins
 
 

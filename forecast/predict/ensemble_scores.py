@@ -16,7 +16,7 @@ from forecast.evaluation.evaluate import Past, Row, evaluate, spread_of
 from forecast.evaluation.interval_scores import SCORED
 from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.metrics import skill
-from forecast.evaluation.scoring import network_forecaster, units_of
+from forecast.evaluation.scoring import network_forecaster, scaled_limits, units_of
 from forecast.predict.facts import calibration_of_run
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import RESULT, Run
@@ -46,11 +46,12 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
     """
     _check_alike(runs)
     members = _Members(runs, data)
+    limits = scaled_limits(data)
     units, size, scale = units_of(data), data.evaluation_batch_size, data.target_scale
     calibration = members.calibration if data.split.test else None  # these windows calibrated the members
     row = Row(
-        evaluate(members, data.parts["validation"], size, units=units),
-        evaluate(members, data.parts["test"], size, units=units, calibration=calibration),
+        evaluate(members, data.parts["validation"], size, units=units, limits=limits),
+        evaluate(members, data.parts["test"], size, units=units, calibration=calibration, limits=limits),
     )
     results = [read_json(run.path / RESULT) for run in runs]
     first, scores = results[0], row.scores(scale)

@@ -14,6 +14,7 @@ from forecast.common.errors import InputError
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.adaptive import Forms
 from forecast.evaluation.coverage import SOURCES
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import PREFERRED
 from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
 
@@ -35,6 +36,8 @@ class ModelFacts:
         Validation MSE of the model and of each baseline.
     training_range
         Limits of the training rows; None for models of before intervals.
+    limits
+        Limits that no forecast of a target crosses; None for models of before these.
     read_calibration
         Reads the calibration, which a forecast without intervals does not need.
     """
@@ -43,11 +46,12 @@ class ModelFacts:
     calibration: Mapping[str, Any] | None
     validation_mse: Mapping[str, float]
     training_range: TrainingRange | None
+    limits: Limits | None
     read_calibration: Callable[[], Forms] = field(repr=False)
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any], read_calibration: Callable[[], Forms]) -> "ModelFacts":
-        """Return the facts of a manifest; raise ValueError if they are inconsistent."""
+    def of(cls, manifest: Mapping[str, Any], num_targets: int, read_calibration: Callable[[], Forms]) -> "ModelFacts":
+        """Return the facts of a manifest of some targets; raise ValueError if they are inconsistent."""
         calibration = manifest.get("calibration")
         if calibration is not None and not _is_calibration(calibration):
             raise ValueError("the facts of its calibration are not valid")
@@ -62,6 +66,7 @@ class ModelFacts:
             calibration=calibration,
             validation_mse={str(name): float(value) for name, value in errors.items() if value is not None},
             training_range=None if limits is None else TrainingRange.from_dict(limits),
+            limits=None if (own := manifest.get("limits")) is None else Limits.from_dict(own, num_targets),
             read_calibration=read_calibration,
         )
 

@@ -177,7 +177,7 @@ class Forecaster:
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
                 holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
                 time_format=TimeFormat.of(data),
-                facts=ModelFacts.of(manifest, lambda: forms(sizes.horizon, sizes.num_targets)),
+                facts=ModelFacts.of(manifest, sizes.num_targets, lambda: forms(sizes.horizon, sizes.num_targets)),
             )
             forecaster._check(sizes)
         except DAMAGE as error:

@@ -19,6 +19,7 @@ from forecast.evaluation.coverage import coverage_facts
 from forecast.evaluation.evaluate import Row
 from forecast.evaluation.holdout import METHODS
 from forecast.evaluation.interval_scores import IntervalScores
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import skill
 
 PARTS = ("validation", "test")
@@ -70,10 +71,11 @@ def _calibration_facts(row: Row) -> dict[str, Any]:
     }
 
 
-def forecast_facts(result: Mapping[str, Any], limits: TrainingRange) -> dict[str, Any]:
+def forecast_facts(result: Mapping[str, Any], training: TrainingRange, limits: Limits) -> dict[str, Any]:
     """Return what a forecast says about its run, for the manifest.
 
-    These are the calibration with its known coverages, the validation MSE of each row, and the range of training.
+    These are the calibration with its known coverages, the validation MSE of each row, the range of training, and the
+    limits that no forecast crosses.
     """
     rows = {"model": result, **result["baselines"]}
     return {
@@ -83,7 +85,8 @@ def forecast_facts(result: Mapping[str, Any], limits: TrainingRange) -> dict[str
             "last_training_row": result["data"]["last_training_row"],
         },
         "validation_mse": {name: row["validation"]["scaled"]["mse"] for name, row in rows.items() if row is not None},
-        "training_range": limits.to_dict(),
+        "training_range": training.to_dict(),
+        "limits": limits.to_dict(),
     }
 
 

@@ -23,6 +23,7 @@ from forecast.evaluation.achievable import achieved
 from forecast.evaluation.adaptive import Forms
 from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.evaluation.interval_scores import LEVELS
+from forecast.evaluation.scoring import limits_of_data
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.runs import results
@@ -129,7 +130,11 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
     origin = int(batch.origin)
     index = data.index[origin : origin + windows.horizon]
-    values = data.scaler.inverse(forecast.double().cpu().numpy(), targets)
+    count = len(targets)
+    past = torch.from_numpy(data.scaler.inverse(batch.past[..., :count].double().cpu().numpy(), targets))
+    observed = None if batch.past_observed is None else batch.past_observed[..., :count].cpu()
+    own = limits_of_data(data).at(past, observed, windows.horizon)
+    values = own.clip(torch.from_numpy(data.scaler.inverse(forecast.double().cpu().numpy(), targets))[None])[0].numpy()
     check_forecast(values, index, targets)
     frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / FORECAST) as file:

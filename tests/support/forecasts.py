@@ -54,7 +54,7 @@ def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 def make_adaptive(run: Path, power: float = 0.5) -> Path:
-    """Give a run folder an adaptive interval form with the scores of its plain form, and return it."""
+    """Add to a run folder an adaptive interval form with the scores of its plain form, and return it."""
     path = run / "calibration.safetensors"
     plain = Forms.from_tensors(load_file(path)).plain
     _, horizon, series, _ = plain.scores.shape

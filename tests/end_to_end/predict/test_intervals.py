@@ -369,6 +369,30 @@ def test_an_ensemble_says_the_worst_coverage_of_its_members_and_how_many_are_in_
     assert "WARNING: 80 % intervals were too narrow on the test split: they covered 41.1 %" in printed
 
 
+# --- limits
+
+
+@pytest.mark.usefixtures("graph_once")
+def test_no_value_and_no_end_of_a_run_a_file_or_an_ensemble_crosses_a_limit(
+    tiny_run: TinyRun, copied: Path, second_run: Path, tmp_path: Path
+) -> None:
+    table = tiny_run.table.assign(load=tiny_run.table["load"].clip(lower=970))
+    lowest = forecast.load(tiny_run.path).predict(table, levels=[80])[["load", "load_lower_80"]].min()
+    assert (lowest < 970).all()
+    limits = {"lower": [970.0, None], "upper": [None, None], "period": 24}
+    other = Path(shutil.copytree(second_run, tmp_path / "other"))
+    for run in (copied, other):
+        edit(run, put("limits", value=limits))
+    found = forecast.load(copied).predict(table, levels=[80])
+    assert found[["load", "load_lower_80"]].to_numpy().min() == 970
+    assert forecast.load(copied, other).predict(table, levels=[80])["load_lower_80"].min() == 970
+    assert export(["--run", str(copied), "--output", str(tmp_path / "model.pt2")]) == 0
+    np.testing.assert_allclose(forecast.load(tmp_path / "model.pt2").predict(table, levels=[80]), found, rtol=1e-6)
+    edit(copied, put("limits", "lower", value=[970.0]))
+    with pytest.raises(InputError, match="the limits do not fit the targets"):
+        forecast.load(copied)
+
+
 # --- refusals
 
 
