@@ -1,87 +1,146 @@
-"""Adaptive conformal intervals: levels that follow the misses of earlier forecasts."""
+"""Adaptive intervals: as wide as the errors of the latest forecasts whose truth is known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from forecast.evaluation.intervals import Calibration, interval_levels
+from forecast.evaluation.intervals import Calibration, middle
 
-RATE = 0.01
-"""Change of a miscoverage after a miss, relative to 1. Gibbs and Candès use 0.005 for daily values; consecutive windows
-share most of their targets, so their misses come in runs, and a larger rate would follow the runs."""
+DECAY, SPAN = 2, 6
+"""Horizons after which the weight of a row's error has fallen to 1/e, and after which the row no longer counts."""
+
+POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Powers of the relative size of recent errors by which an interval may be scaled; 0: the plain form."""
+
+LEAST, MOST = 0.1, 10.0
+"""Limits of the relative size of an error, so that a single outlier does not decide."""
+
+TINY = 1e-6
+"""Least typical error, in spreads: a constant series has none."""
 
 
-def adapted_shift(
-    calibration: Calibration,
-    forecast: Tensor,
-    spread: Tensor,
-    future: Tensor,
-    observed: Tensor | None,
-    origins: Tensor,
-    at: int,
-    percents: Sequence[float],
-    rate: float = RATE,
-) -> Tensor:
-    """Return the shift of `Calibration.quantiles` for a forecast whose first target is row `at`.
+def stretched(forecast: Tensor, scale: Tensor) -> Tensor:
+    """Return quantiles (B, h, C, K) with their distances from the median times `scale` (B, 1, C).
 
-    The miscoverage a of each step, series and interval starts at its nominal value. After each past window it becomes
-    a + rate (nominal - miss), with miss 1 if the target was outside the interval of the current miscoverage, else 0. A
-    past window counts only if all its targets lie before row `at`, so it began at least one horizon before.
+    A point forecast (B, h, C) has no distances and does not change.
+    """
+    if forecast.dim() == 3:
+        return forecast
+    median = middle(forecast)[..., None]
+    return median + scale[..., None] * (forecast - median)
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """Intervals scaled by recent errors.
+
+    The relative error of a row is the mean of |truth - forecast| / (spread × typical error of the step) over all
+    forecasts of this row. Its mean over the rows before a forecast, the newest with the largest weight, to the power
+    `power`, scales the spread of the window, and the distances of trained quantiles from the median.
 
     Parameters
     ----------
+    typical
+        Mean score of the point forecast by step and series, (h, C), float32.
+    power
+        One of `POWERS`, above 0.
     calibration
-        Calibration of the model.
-    forecast, spread, future, observed
-        Forecasts (W, h, C) or (W, h, C, K), spreads (W, 1, C), targets (W, h, C) of past windows in order of time, and
-        False where a target was not measured (None: all were).
-    origins
-        Row of the first target of each window, (W,).
-    percents
-        Central intervals, in per cent.
-
-    Returns
-    -------
-    Tensor
-        Shape (h, C, 2 I): for each interval the shift of its lower and of its upper end.
+        Scores of forecasts that were scaled in this way.
 
     References
     ----------
-    Gibbs and Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021, arXiv:2106.00170. Differs
-    from the paper in: each horizon step has a miscoverage of its own, and its feedback is delayed by the horizon.
+    Normalized scores: Papadopoulos et al., "Normalized nonconformity measures for regression conformal prediction", AIA
+    2008; a scale from the latest errors follows Engle, "Autoregressive conditional heteroscedasticity", Econometrica 50
+    (1982). Differs from both in: the scale is a mean of errors at all steps of the horizon.
     """
-    horizon = future.shape[1]
-    usable = int((origins + horizon <= at).sum())
-    nominal = torch.tensor([1 - percent / 100 for percent in percents], dtype=torch.float64)
-    miscoverage = nominal.expand(*future.shape[1:], -1).clone()  # (h, C, I)
-    levels = [level for percent in percents for level in interval_levels(percent)]
-    for place in range(usable):
-        ends = calibration.quantiles(
-            forecast[place : place + 1], spread[place : place + 1], levels, _shift(miscoverage, nominal)
-        )[0]
-        target = future[place, ..., None]
-        missed = (target < ends[..., 0::2]) | (target > ends[..., 1::2])
-        change = rate * (nominal - missed.double())
-        if observed is not None:
-            change = torch.where(observed[place, ..., None], change, 0.0)
-        miscoverage = (miscoverage + change).clamp(0, 1)
-    return _shift(miscoverage, nominal)
+
+    typical: Tensor
+    power: float
+    calibration: Calibration
+
+    def scale(self, size: Tensor) -> Tensor:
+        """Return the scale of intervals after errors of a relative size, both (B, 1, C)."""
+        return size**self.power
 
 
-def nested(ends: Tensor, percents: Sequence[float]) -> Tensor:
-    """Return lower and upper ends (..., 2 I), extended so that each interval contains all narrower ones.
+class RowErrors:
+    """Relative errors of the forecasts of each row, and their means over the rows before a forecast.
 
-    Each interval follows its own misses, so that a narrower one can come to reach beyond a wider one.
+    Parameters
+    ----------
+    typical
+        Shape (h, C): see `Adaptive`.
+    first, stop
+        Range of the rows that forecasts may have as targets.
     """
-    narrow_first = torch.tensor(sorted(range(len(percents)), key=lambda place: percents[place]))
-    lower, upper = ends[..., 0::2].clone(), ends[..., 1::2].clone()
-    lower[..., narrow_first] = lower[..., narrow_first].cummin(-1).values
-    upper[..., narrow_first] = upper[..., narrow_first].cummax(-1).values
-    return torch.stack([lower, upper], -1).flatten(-2)
+
+    def __init__(self, typical: Tensor, first: int, stop: int) -> None:
+        self.typical, self.first = typical.clamp(min=TINY), first
+        self.horizon, series = typical.shape
+        self.total = typical.new_zeros(stop - first, series)
+        self.count = torch.zeros_like(self.total)
+
+    def add(self, origin: Tensor, residuals: Tensor, spread: Tensor) -> None:
+        """Add truth minus point forecast (B, h, C), NaN where not observed, of windows with a spread (B, 1, C)."""
+        relative = (residuals.abs() / spread / self.typical).clamp(max=MOST)
+        seen = relative.isfinite()
+        rows = (origin[:, None] - self.first + torch.arange(self.horizon, device=origin.device)).flatten()
+        self.total.index_add_(0, rows, torch.where(seen, relative, 0).flatten(0, 1).to(self.total.dtype))
+        self.count.index_add_(0, rows, seen.flatten(0, 1).to(self.count.dtype))
+
+    def before(self, origin: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the mean relative error before each origin (B,), shape (B, 1, C), and where it is known.
+
+        It is known if at least one horizon of rows has errors, else it is 1. Only rows before the origin count.
+        """
+        last, span = origin - self.first, SPAN * self.horizon
+        low, high = max(0, int(last.min()) - span), int(last.max())
+        rows = torch.arange(low, high, device=origin.device)
+        age = last[:, None] - 1 - rows  # (B, n)
+        counts = ((age >= 0) & (age < span)).double()
+        weights = counts * (-age.clamp(min=0) / (DECAY * self.horizon)).exp()
+        seen = (self.count[low:high] > 0).double()
+        mean = self.total[low:high].double() / self.count[low:high].clamp(min=1)
+        known = counts @ seen >= self.horizon
+        size = torch.where(known, (weights @ mean) / (weights @ seen).clamp(min=TINY), 1.0)
+        return size.clamp(LEAST, MOST)[:, None].to(self.total.dtype), known[:, None]
 
 
-def _shift(miscoverage: Tensor, nominal: Tensor) -> Tensor:
-    """Return the shift (h, C, 2 I) of lower and upper ends for a miscoverage (h, C, I)."""
-    half = (miscoverage - nominal) / 2
-    return torch.stack([half, -half], -1).flatten(-2)
+@dataclass(frozen=True)
+class Forms:
+    """The interval forms of a model: the plain one, and the adaptive one if recent errors say something."""
+
+    plain: Calibration
+    adaptive: Adaptive | None = None
+
+    @property
+    def default(self) -> Calibration:
+        """The calibration of the form that is used where past errors are known."""
+        return self.plain if self.adaptive is None else self.adaptive.calibration
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the content as named tensors, for a file."""
+        if self.adaptive is None:
+            return self.plain.tensors()
+        return {
+            **self.plain.tensors(),
+            "adaptive_scores": self.adaptive.calibration.scores.contiguous(),
+            "typical": self.adaptive.typical.contiguous(),
+            "power": torch.tensor([self.adaptive.power], dtype=torch.float64),
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Forms":
+        """Invert `tensors`; raise ValueError if the content is not a calibration."""
+        plain = Calibration.from_tensors(tensors)
+        if "adaptive_scores" not in tensors:
+            return cls(plain)
+        calibration = Calibration.from_tensors({**tensors, "scores": tensors["adaptive_scores"]})
+        typical, power = tensors["typical"], tensors["power"].tolist()
+        if typical.shape != plain.shape[:2] or calibration.shape != plain.shape or typical.dtype != torch.float32:
+            raise ValueError("the adaptive form has another shape")
+        if not (typical.isfinite() & (typical >= 0)).all() or len(power) != 1 or power[0] not in POWERS[1:]:
+            raise ValueError("the adaptive form has invalid numbers")
+        return cls(plain, Adaptive(typical, power[0], calibration))

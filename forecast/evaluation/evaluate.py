@@ -13,8 +13,10 @@ from forecast.common.group import ALONE, Group
 from forecast.common.timing import UNKNOWN, Load, Reading, load_since, read_load
 from forecast.data.calendar import CalendarPart, calendar_part
 from forecast.data.windows import Batch, Windows, thinned_places
+from forecast.evaluation.adaptive import SPAN, Adaptive, RowErrors, stretched
 from forecast.evaluation.interval_scores import IntervalScores, IntervalSums
 from forecast.evaluation.intervals import Calibration, middle
+from forecast.evaluation.limits import Limits, WindowLimits
 from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units, windows_at_once
 from forecast.model.normalization import window_spread
 
@@ -47,6 +49,8 @@ class Evaluation:
         or the number of quantiles that the model forecasts.
     spread
         Shape (W', 1, C), the spread of the windows of `residuals`, z-scores.
+    held
+        Shape (W', h, C), targets of these windows on a limit that their intervals reach.
     windows_per_s
         Throughput without the first batch. A single batch is forecast twice, and the second time counts.
     load
@@ -64,6 +68,7 @@ class Evaluation:
     relative: RelativeSums | None = None
     load: Load = UNKNOWN
     spread: np.ndarray | None = None
+    held: np.ndarray | None = None
     intervals: IntervalSums | None = None
 
     def original(self, scale: np.ndarray) -> Scores:
@@ -111,14 +116,21 @@ def evaluate(
     group: Group = ALONE,
     units: Units | None = None,
     calibration: Calibration | None = None,
+    adaptive: Adaptive | None = None,
+    before: Windows | None = None,
+    limits: Limits | None = None,
 ) -> Evaluation:
     """Score `forecaster` on every window; it maps a batch to its forecast (B, h, C_out), or quantiles (B, h, C_out, K).
 
     Every process of `group` must make this call and takes a share of the windows. `units` adds the relative scores, and
-    `calibration` those of intervals.
+    `calibration` those of intervals. With `adaptive` these are adaptive; the errors before the first window are those
+    of the windows `before`. Forecasts and intervals stay within `limits`, which are z-scores.
     """
     share = group.share(len(windows))
-    ours = _evaluate_share(forecaster, windows, batch_size, share, keep_residuals, units, calibration)
+    past = None
+    if adaptive is not None and len(share):
+        past = _past_errors(forecaster, windows, batch_size, share, adaptive, before, limits)
+    ours = _evaluate_share(forecaster, windows, batch_size, share, keep_residuals, units, calibration, past, limits)
     whole = ours if group.size == 1 else _gather(ours, group)
     if group.leads:
         assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
@@ -134,20 +146,26 @@ def _evaluate_share(
     keep_residuals: bool,
     units: Units | None,
     calibration: Calibration | None,
+    past: "Past | None",
+    limits: Limits | None,
 ) -> Evaluation:
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
+    if past is not None:
+        calibration = past.adaptive.calibration
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
     is_kept = torch.zeros(len(windows), dtype=torch.bool)
     if keep_residuals:
         is_kept[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     scores: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
-    residuals: list[tuple[Tensor, Tensor]] = []
+    residuals: list[tuple[Tensor, Tensor, Tensor]] = []
     seen, timer = share.start, _Timer(only=len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
-        for part, forecast in _in_parts(batch, timer.forecast(forecaster, batch)):
+        for part, raw in _in_parts(batch, timer.forecast(forecaster, batch)):
+            own = None if limits is None else limits_of(limits, part)
+            forecast = raw if own is None else own.clip(raw)
             point = middle(forecast)
             mse, mae = sums.update(point, part.future, part.future_observed)
             if relative is not None:
@@ -156,15 +174,17 @@ def _evaluate_share(
             if keep_residuals or intervals is not None:
                 spread = spread_of(part)
                 if intervals is not None:
-                    intervals.update(forecast, spread, part.future, part.future_observed)
+                    scaled = (forecast, spread) if past is None else past.scaled(part, forecast, spread)
+                    intervals.update(*scaled, part.future, part.future_observed, own)
                 if keep_residuals:
                     kept = is_kept[seen : seen + len(forecast)].nonzero()[:, 0].to(forecast.device)
-                    residuals.append((_residuals(part, forecast, kept).cpu(), spread[kept].cpu()))
+                    held = torch.zeros_like(part.future, dtype=torch.bool) if own is None else own.held(part.future)
+                    residuals.append((_residuals(part, forecast, kept).cpu(), spread[kept].cpu(), held[kept].cpu()))
             seen += len(forecast)
         del part  # a view that would keep the whole batch during the next forecast
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(column).numpy() for column in zip(*scores, strict=True))
-    kept_residuals, spreads = _joined(residuals, windows)
+    kept_residuals, spreads, held_targets = _joined(residuals, windows)
     return Evaluation(
         sums=sums,
         origin=origin,
@@ -172,11 +192,60 @@ def _evaluate_share(
         mae=window_mae,
         residuals=kept_residuals if keep_residuals else None,
         spread=spreads if keep_residuals else None,
+        held=held_targets if keep_residuals else None,
         intervals=intervals,
         windows_per_s=timer.windows / timer.seconds if timer.seconds else float("nan"),
         relative=relative,
         load=UNKNOWN if timer.load_from is None else load_since(timer.load_from),
     )
+
+
+@dataclass(frozen=True)
+class Past:
+    """An adaptive form, and the errors of the windows that were forecast so far."""
+
+    adaptive: Adaptive
+    errors: RowErrors
+
+    def add(self, batch: Batch, forecast: Tensor, spread: Tensor) -> None:
+        """Add the errors of a batch."""
+        residuals = batch.future - middle(forecast)
+        if batch.future_observed is not None:
+            residuals = torch.where(batch.future_observed, residuals, torch.nan)
+        self.errors.add(batch.origin, residuals, spread)
+
+    def scaled(self, batch: Batch, forecast: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the errors of a batch; return its forecast and spread, scaled by the errors before each window."""
+        self.add(batch, forecast, spread)
+        scale = self.adaptive.scale(self.errors.before(batch.origin)[0])
+        return stretched(forecast, scale), spread * scale
+
+
+@torch.inference_mode()
+def _past_errors(
+    forecaster: Forecaster,
+    windows: Windows,
+    batch_size: int,
+    share: range,
+    adaptive: Adaptive,
+    before: Windows | None,
+    limits: Limits | None,
+) -> Past:
+    """Return the errors of the forecasts before a share of the windows."""
+    starts = windows.starts if before is None else torch.cat([before.starts, windows.starts])
+    first, last = int(windows.starts[share.start]), int(windows.starts[share.stop - 1])
+    reach = (SPAN + 1) * windows.horizon
+    earlier = replace(windows, starts=starts[(starts >= first - reach) & (starts < first)])
+    errors = RowErrors(
+        adaptive.typical.to(windows.device),
+        first - reach + windows.context_length,
+        last + windows.context_length + windows.horizon,
+    )
+    past = Past(adaptive, errors)
+    for batch in earlier.batches(batch_size):
+        forecast = forecaster(batch)
+        past.add(batch, forecast if limits is None else limits_of(limits, batch).clip(forecast), spread_of(batch))
+    return past
 
 
 def _in_parts(batch: Batch, forecast: Tensor) -> Iterator[tuple[Batch, Tensor]]:
@@ -203,13 +272,23 @@ def _residuals(batch: Batch, forecast: Tensor, kept: Tensor) -> Tensor:
     return torch.where(batch.future_observed[kept][..., None], residuals, torch.nan)
 
 
-def _joined(residuals: list[tuple[Tensor, Tensor]], windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Return residuals (W', h, C, K) and spreads (W', 1, C) of all batches."""
+def _joined(
+    residuals: list[tuple[Tensor, Tensor, Tensor]], windows: Windows
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return residuals (W', h, C, K), spreads (W', 1, C) and held targets (W', h, C) of all batches."""
     if not residuals:
         shape = windows.horizon, windows.num_targets
-        return np.empty((0, *shape, 1), np.float32), np.empty((0, 1, windows.num_targets), np.float32)
-    kept, spreads = (torch.cat(column).numpy() for column in zip(*residuals, strict=True))
-    return kept, spreads
+        spread = np.empty((0, 1, windows.num_targets), np.float32)
+        return np.empty((0, *shape, 1), np.float32), spread, np.empty((0, *shape), bool)
+    kept, spreads, held = (torch.cat(column).numpy() for column in zip(*residuals, strict=True))
+    return kept, spreads, held
+
+
+def limits_of(limits: Limits, batch: Batch) -> WindowLimits:
+    """Return the limits of the targets of a batch."""
+    series, horizon = batch.future.shape[2], batch.future.shape[1]
+    observed = None if batch.past_observed is None else batch.past_observed[..., :series]
+    return limits.at(batch.past[..., :series], observed, horizon)
 
 
 class _Timer:
@@ -257,10 +336,12 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
     sums = ours.sums.over(group)
     relative = None if ours.relative is None else ours.relative.over(group)
     intervals = None if ours.intervals is None else ours.intervals.over(group)
-    shares = group.collect((ours.origin, ours.mse, ours.mae, ours.residuals, ours.spread, ours.windows_per_s))
+    shares = group.collect(
+        (ours.origin, ours.mse, ours.mae, ours.residuals, ours.spread, ours.held, ours.windows_per_s)
+    )
     if shares is None:
         return replace(ours, sums=sums, relative=relative, intervals=intervals, load=UNKNOWN)
-    origin, mse, mae, residuals, spread, rates = zip(*shares, strict=True)
+    origin, mse, mae, residuals, spread, held, rates = zip(*shares, strict=True)
     return Evaluation(
         sums=sums,
         origin=np.concatenate(origin),
@@ -268,6 +349,7 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
         mae=np.concatenate(mae),
         residuals=None if ours.residuals is None else _concatenated(residuals),
         spread=None if ours.spread is None else _concatenated(spread),
+        held=None if ours.held is None else _concatenated(held),
         windows_per_s=sum(rates),
         relative=relative,
         intervals=intervals,
@@ -279,13 +361,14 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
 class Row:
     """One forecaster's evaluations on the validation and test splits, and the calibration of its intervals.
 
-    `calibrated_by` is a key of `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows
-    whose residuals calibrate.
+    `adaptive` is the form of the scored intervals; None: the plain one. `calibrated_by` is a key of
+    `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows whose residuals calibrate.
     """
 
     validation: Evaluation
     test: Evaluation
     calibration: Calibration | None = None
+    adaptive: Adaptive | None = None
     calibrated_by: str = ""
     calibration_windows: int = 0
 

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from forecast.common.group import Group
 from forecast.data.windows import Windows
-from forecast.evaluation.evaluate import Evaluation, Forecaster, evaluate, residual_places
+from forecast.evaluation.adaptive import POWERS, RowErrors
+from forecast.evaluation.evaluate import LEAST_KEPT, Evaluation, Forecaster, evaluate, residual_places
 from forecast.evaluation.interval_scores import IntervalSums
-from forecast.evaluation.intervals import Calibration
+from forecast.evaluation.intervals import Calibration, interval_levels, middle
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import windows_at_once
 
 NUM_BLOCKS = 10
@@ -21,6 +23,15 @@ NUM_BLOCKS = 10
 Each leaves most windows for the selection, so its weights resemble the run's own. With two blocks on PJM East, their
 errors at the first step were 1.6 times as large as those of the run; with ten, 1.1 times.
 """
+
+AT_ONCE = 256
+"""Windows whose past errors are averaged together."""
+
+MAX_SELECTING = 2**23
+"""Maximum number of residuals by which a power is chosen (32 MiB)."""
+
+LEAST_TRAINING = 10
+"""Fewest horizons of training windows by which a power is chosen."""
 
 CROSS_FITTING, NOT_SELECTED, IN_SAMPLE = "cross-fitting", "not selected", "in-sample"
 
@@ -90,19 +101,25 @@ class Fold:
 class Residuals:
     """Residuals (W, h, C, K) of windows in order of time, z-scores, NaN where not observed.
 
-    `spread` (W, 1, C) is the spread of each window, `positions` (W,) its place in the split.
+    `spread` (W, 1, C) is the spread of each window, `positions` (W,) its place in the split, `origins` (W,) the row of
+    its first target. `held` (W, h, C) are targets on a limit that intervals reach, and so cover.
     """
 
     values: Tensor
     spread: Tensor
     positions: Tensor
+    origins: Tensor
+    held: Tensor | None = None
 
     @classmethod
-    def of(cls, evaluation: Evaluation, positions: np.ndarray) -> "Residuals":
-        """Return the residuals that an evaluation kept."""
+    def of(cls, evaluation: Evaluation, positions: np.ndarray, windows: Windows) -> "Residuals":
+        """Return the residuals that an evaluation kept, of windows at these positions in the split `windows`."""
         assert evaluation.residuals is not None
         assert evaluation.spread is not None
-        return cls(*(torch.from_numpy(array) for array in (evaluation.residuals, evaluation.spread, positions)))
+        places = torch.from_numpy(positions)
+        origins = windows.starts.cpu()[places] + windows.context_length
+        held = None if evaluation.held is None else torch.from_numpy(evaluation.held)
+        return cls(torch.from_numpy(evaluation.residuals), torch.from_numpy(evaluation.spread), places, origins, held)
 
     @classmethod
     def joined(cls, parts: "Sequence[Residuals]") -> "Residuals":
@@ -111,16 +128,57 @@ class Residuals:
             torch.cat([part.values for part in parts]),
             torch.cat([part.spread for part in parts]),
             torch.cat([part.positions for part in parts]),
+            torch.cat([part.origins for part in parts]),
+            torch.cat([part.covered for part in parts]),
         )
 
     def within(self, part: range) -> "Residuals":
         """Return the residuals of the windows at the positions `part`."""
         kept = (self.positions >= part.start) & (self.positions < part.stop)
-        return Residuals(self.values[kept], self.spread[kept], self.positions[kept])
+        return self._at(kept)
+
+    def _at(self, kept: Tensor) -> "Residuals":
+        held = self.covered[kept]
+        return Residuals(self.values[kept], self.spread[kept], self.positions[kept], self.origins[kept], held)
+
+    @property
+    def covered(self) -> Tensor:
+        """Targets that intervals cover whatever their width, (W, h, C)."""
+        return torch.zeros_like(self.values[..., 0], dtype=torch.bool) if self.held is None else self.held
+
+    @property
+    def scored_values(self) -> Tensor:
+        """The residuals by which intervals are calibrated: those of covered targets are as if on the median."""
+        moved = self.values - middle(self.values)[..., None]
+        return torch.where(self.covered[..., None] & self.values.isfinite(), moved, self.values)
 
     def calibrated(self, trained: tuple[float, ...]) -> Calibration:
         """Return the calibration by these residuals."""
-        return Calibration.fit(self.values, self.spread, trained)
+        return Calibration.fit(self.scored_values, self.spread, trained)
+
+    @property
+    def typical(self) -> Tensor:
+        """Mean of |residual| over the spread, of the point forecast by step and series, (h, C)."""
+        return (middle(self.values).abs() / self.spread).nanmean(0).nan_to_num()
+
+    def sizes(self) -> tuple[Tensor, "Residuals"]:
+        """Return the relative size of the errors before each window (W', 1, C), of windows that have it, and these."""
+        first, horizon = int(self.origins.min()), self.values.shape[1]
+        errors = RowErrors(self.typical, first, int(self.origins.max()) + horizon)
+        point = middle(self.values)
+        errors.add(self.origins, point, self.spread)
+        found = [errors.before(part) for part in self.origins.split(AT_ONCE)]
+        size, known = (torch.cat(parts) for parts in zip(*found, strict=True))
+        enough = known.all(2).all(1)
+        return size[enough], self._at(enough)
+
+    def scaled(self, scale: Tensor) -> "Residuals":
+        """Return the residuals of quantiles stretched about the median, with a scaled spread; `scale` is (W, 1, C)."""
+        values = self.values
+        if values.shape[-1] > 1:
+            median = middle(values)[..., None]
+            values = median + scale[..., None] * (values - median)
+        return replace(self, values=values, spread=self.spread * scale)
 
 
 @dataclass(frozen=True)
@@ -138,6 +196,15 @@ class HeldOut:
     def calibration(self, trained: tuple[float, ...]) -> Calibration:
         """Return the calibration by all residuals."""
         return self.residuals.calibrated(trained)
+
+    def adapted(self, power: float) -> "HeldOut | None":
+        """Return the residuals scaled by the errors before them; None if too few windows have such errors."""
+        if not power:
+            return None
+        size, residuals = self.residuals.sizes()
+        if len(size) < max(2 * LEAST_KEPT, 2 / 3 * len(self.residuals.values)):
+            return None
+        return replace(self, residuals=residuals.scaled(size**power))
 
     def scores(self, trained: tuple[float, ...]) -> IntervalSums | None:
         """Return the sums of each half with the calibration by the other; None if they would not be held out."""
@@ -157,10 +224,36 @@ class HeldOut:
 def _scores(half: Residuals, sums: IntervalSums) -> IntervalSums:
     """Return the sums with the windows of a half: its targets are 0, its forecasts are the negative residuals."""
     size = windows_at_once(half.values[..., 0])
-    for values, spread in zip(half.values.split(size), half.spread.split(size), strict=True):
+    for values, spread in zip(half.scored_values.split(size), half.spread.split(size), strict=True):
         observed = values[..., 0].isfinite()
         sums.update(-values.nan_to_num(), spread, torch.zeros_like(values[..., 0]), observed)
     return sums
+
+
+@torch.inference_mode()
+def best_power(forecaster: Forecaster, train: Windows, batch_size: int, limits: Limits | None = None) -> float:
+    """Return the power of `POWERS` whose adaptive 80 % intervals score best on the training windows.
+
+    A validation split can be shorter than a season, in which errors may be alike; the training split has all seasons.
+    `forecaster` should have few parameters, since it was fitted there. 0 if the split has too few windows.
+    """
+    every = -(-len(train) * train.horizon * train.num_targets // MAX_SELECTING)
+    windows = train.thinned(min(every, train.horizon))
+    if len(train) < LEAST_TRAINING * train.horizon:
+        return 0.0
+    places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
+    residuals = Residuals.of(
+        evaluate(forecaster, windows, batch_size, keep_residuals=True, limits=limits), places, windows
+    )
+    size, residuals = residuals.sizes()
+    if len(size) < LEAST_KEPT:
+        return 0.0
+    scores = []
+    for power in POWERS:
+        own = residuals.scaled(size**power)
+        sums = _scores(own, IntervalSums.zeros(own.calibrated(()), levels=interval_levels(80)))
+        scores.append(float((sums.winkler[0].sum(0) / sums.count.sum(0)).nanmean()))
+    return POWERS[scores.index(min(scores))]
 
 
 def held_out(
@@ -170,6 +263,7 @@ def held_out(
     folds: Sequence[Fold],
     batch_size: int,
     group: Group,
+    limits: Limits | None = None,
 ) -> HeldOut | None:
     """Return the residuals of each block, forecast by `network` with the weights that the other windows selected.
 
@@ -183,9 +277,9 @@ def held_out(
             positions = places[(places >= fold.block.held_out.start) & (places < fold.block.held_out.stop)]
             network.load_state_dict(dict(fold.weights))
             block = replace(windows, starts=windows.starts[torch.from_numpy(positions).to(windows.starts.device)])
-            evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group)
+            evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group, limits=limits)
             if group.leads:
-                parts.append(Residuals.of(evaluation, positions))
+                parts.append(Residuals.of(evaluation, positions, windows))
     finally:
         network.load_state_dict(own)
     return HeldOut(Residuals.joined(parts), CROSS_FITTING, len(windows), halves(windows)) if group.leads else None
@@ -194,5 +288,5 @@ def held_out(
 def split_residuals(evaluation: Evaluation, windows: Windows, *, selected: bool) -> HeldOut:
     """Return the residuals of an evaluation of `windows`, which `selected` the weights of the forecaster or not."""
     places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
-    residuals = Residuals.of(evaluation, places)
+    residuals = Residuals.of(evaluation, places, windows)
     return HeldOut(residuals, IN_SAMPLE if selected else NOT_SELECTED, len(windows), halves(windows))

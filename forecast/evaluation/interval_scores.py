@@ -9,6 +9,7 @@ from torch import Tensor
 
 from forecast.common.group import Group
 from forecast.evaluation.intervals import Calibration, interval_levels
+from forecast.evaluation.limits import WindowLimits
 
 QUANTILES = tuple(tenths / 10 for tenths in range(1, 10))
 """Levels of the quantile losses, as in GluonTS and fev-bench."""
@@ -80,16 +81,26 @@ class IntervalSums:
             count=empty(),
         )
 
-    def update(self, forecast: Tensor, spread: Tensor, future: Tensor, observed: Tensor | None = None) -> None:
+    def update(
+        self,
+        forecast: Tensor,
+        spread: Tensor,
+        future: Tensor,
+        observed: Tensor | None = None,
+        limits: WindowLimits | None = None,
+    ) -> None:
         """Add a batch of forecasts (B, h, C) or (B, h, C, K), with the spread (B, 1, C) of each window.
 
-        Targets (B, h, C) where `observed` is False are ignored.
+        Targets (B, h, C) where `observed` is False are ignored. Quantiles stay within `limits`.
         """
         missing = 0 if observed is None else len(observed) - observed.sum(0)
         self.count += len(future) - missing
         if not self.levels:
             return
         quantiles = self.calibration.each_quantile(forecast, spread, self.levels)
+        if limits is not None:
+            pairs = zip(quantiles, self.levels, strict=True)
+            quantiles = [limits.end(quantile, level) for quantile, level in pairs]
         low_places = {self._place(interval_levels(percent)[0]) for percent in LEVELS}
         sums: list[_LevelSums] = []
         for place, (level, quantile) in enumerate(zip(self.levels, quantiles, strict=True)):

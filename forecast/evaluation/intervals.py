@@ -35,7 +35,7 @@ def coverage_of(level: float) -> float:
     return abs(2 * level - 1)
 
 
-def ranks(coverage: float | Tensor, counts: Tensor) -> Tensor:
+def ranks(coverage: float, counts: Tensor) -> Tensor:
     """Return the conformal rank, from 1, of a coverage among `counts` sorted scores: ceil((n + 1) coverage).
 
     With exchangeable windows, an interval of that half-width covers at least its level. Ranks beyond the last score
@@ -171,9 +171,7 @@ class Calibration:
                 if reason := self.obstacle(level):
                     raise InputError(f"levels: the {percent:g} % interval (quantile {level:g}) {reason}")
 
-    def quantiles(
-        self, forecast: Tensor, spread: Tensor, levels: Sequence[float], shift: Tensor | None = None
-    ) -> Tensor:
+    def quantiles(self, forecast: Tensor, spread: Tensor, levels: Sequence[float]) -> Tensor:
         """Return the quantiles (B, h, C, Q) of a forecast, in the order of `levels`, on the scale of the forecast.
 
         Parameters
@@ -184,33 +182,23 @@ class Calibration:
             Shape (B, 1, C), in the unit of the forecast.
         levels
             Quantile levels that the calibration supports.
-        shift
-            Shape (h, C, Q): added to the level at which each quantile of the scores is read, for adaptive intervals;
-            the result is limited to the smallest and largest score. None: 0.
         """
-        return torch.stack(self.each_quantile(forecast, spread, levels, shift), -1)
+        return torch.stack(self.each_quantile(forecast, spread, levels), -1)
 
-    def each_quantile(
-        self, forecast: Tensor, spread: Tensor, levels: Sequence[float], shift: Tensor | None = None
-    ) -> list[Tensor]:
+    def each_quantile(self, forecast: Tensor, spread: Tensor, levels: Sequence[float]) -> list[Tensor]:
         """Return the quantiles of `quantiles` one by one, (B, h, C) each, in the order of `levels`."""
         self.check(levels)
         values = forecast[..., None] if forecast.dim() == 3 else forecast  # (B, h, C, K)
-        shifts = [None] * len(levels) if shift is None else list(shift.unbind(-1))
-        pairs = zip(levels, shifts, strict=True)
         if not self.trained:
-            return [self._corrected(values[..., 0], spread, 0, *pair) for pair in pairs]
-        ordered = self._ordered(values, spread, None) if shift is None else None
-        return [
-            self._between(self._ordered(values, spread, own) if ordered is None else ordered, level)
-            for level, own in pairs
-        ]
+            return [self._corrected(values[..., 0], spread, 0, level) for level in levels]
+        ordered = self._ordered(values, spread)
+        return [self._between(ordered, level) for level in levels]
 
-    def _ordered(self, values: Tensor, spread: Tensor, shift: Tensor | None) -> Tensor:
+    def _ordered(self, values: Tensor, spread: Tensor) -> Tensor:
         """Return the corrected quantiles (B, h, C, K) of the trained levels, rising."""
         last = len(self.trained) - 1
         corrected = [
-            self._corrected(values[..., place], spread, min(place, last - place), level, shift)
+            self._corrected(values[..., place], spread, min(place, last - place), level)
             for place, level in enumerate(self.trained)
         ]
         median = corrected[last // 2]  # the point forecast, which stays
@@ -229,25 +217,18 @@ class Calibration:
         below, above = ordered[..., upper - 1], ordered[..., upper]
         return torch.minimum(below + weight * (above - below), above)  # rises with the level despite rounding
 
-    def _corrected(self, values: Tensor, spread: Tensor, pair: int, level: float, shift: Tensor | None) -> Tensor:
+    def _corrected(self, values: Tensor, spread: Tensor, pair: int, level: float) -> Tensor:
         """Return values (B, h, C) moved outwards by the conformal quantile of a pair's scores; a median stays."""
         if abs(level - 0.5) <= ROUNDING:
             return values
-        sign = -1 if level < 0.5 else 1
-        return values + sign * (
-            spread * self._quantile(pair, coverage_of(level), None if shift is None else sign * shift)
-        )
+        return values + (-1 if level < 0.5 else 1) * (spread * self._quantile(pair, coverage_of(level)))
 
-    def _quantile(self, pair: int, coverage: float, shift: Tensor | None) -> Tensor:
-        """Return the conformal quantile (h, C) of a pair's scores; `shift` (h, C) is half a change of the coverage."""
-        if shift is None and (pair, coverage) in self._found:
-            return self._found[pair, coverage]
-        scores, counts = self.scores[..., pair], self._counts[..., pair]
-        index = ranks(coverage if shift is None else coverage + 2 * shift.double(), counts)
-        quantile = scores.gather(0, (index - 1)[None])[0]
-        if shift is None:
-            self._found[pair, coverage] = quantile
-        return quantile
+    def _quantile(self, pair: int, coverage: float) -> Tensor:
+        """Return the conformal quantile (h, C) of a pair's scores."""
+        if (pair, coverage) not in self._found:
+            index = ranks(coverage, self._counts[..., pair])
+            self._found[pair, coverage] = self.scores[..., pair].gather(0, (index - 1)[None])[0]
+        return self._found[pair, coverage]
 
     @cached_property
     def _found(self) -> dict[tuple[int, float], Tensor]:

@@ -11,8 +11,10 @@ from forecast.common.group import ALONE, Group
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, Windows
+from forecast.evaluation.adaptive import Adaptive
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate
-from forecast.evaluation.holdout import Fold, held_out, split_residuals
+from forecast.evaluation.holdout import Fold, HeldOut, best_power, held_out, split_residuals
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
@@ -54,10 +56,13 @@ def score(
     `linear_path` is None if the model has none, `seasonal_naive` if the training split is shorter than a season. The
     processes of `group` share the windows; the leading process has all results. The residuals that calibrate the model
     and its linear path come from windows that did not select their weights, given `folds`; without `folds`, from all
-    validation windows.
+    validation windows. The errors of the ridge on training windows choose how far intervals follow recent errors.
     """
     period = seasonal_period(data.source.series.frequency)
-    scorer = _Scorer(network, data, group, folds)
+    power = 0.0
+    if group.leads:
+        power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, scaled_limits(data))
+    scorer = _Scorer(network, data, group, folds, group.hand_out(power) if group.size > 1 else power)
     naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
 
     def linear_path(batch: Batch) -> Tensor:
@@ -92,6 +97,7 @@ class _Scorer:
     data: ForecastData
     group: Group
     folds: Sequence[Fold] | None
+    power: float
 
     def row(self, forecaster: Forecaster, *, selected: bool = False, trained: tuple[float, ...] = ()) -> Row:
         """Return the evaluations of a forecaster; validation has `selected` its weights or not.
@@ -100,30 +106,59 @@ class _Scorer:
         """
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
         windows, test = self.data.parts["validation"], self.data.parts["test"]
-        validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units)
-        residuals = None
+        limits = scaled_limits(self.data)
+        validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units, limits=limits)
+        residuals: HeldOut | None = None
         if selected and self.folds is not None:
-            residuals = held_out(forecaster, self.network, windows, self.folds, size, group)
+            residuals = held_out(forecaster, self.network, windows, self.folds, size, group, limits)
         elif group.leads:
             residuals = split_residuals(validation, windows, selected=selected)
-        calibration = None
+        calibration, adaptive = None, None
         if group.leads:
             assert residuals is not None
             calibration = residuals.calibration(trained)
-            validation = replace(validation, intervals=residuals.scores(trained))
+            if (adapted := residuals.adapted(self.power)) is not None:
+                adaptive = Adaptive(residuals.residuals.typical, self.power, adapted.calibration(trained))
+            validation = replace(validation, intervals=(residuals if adapted is None else adapted).scores(trained))
         is_held_out = validation.intervals is not None
         if group.size > 1:
-            calibration, is_held_out = group.hand_out((calibration, is_held_out))
+            calibration, adaptive, is_held_out = group.hand_out((calibration, adaptive, is_held_out))
         if is_held_out and not self.data.split.test:  # these windows calibrated the intervals: keep the held-out scores
             scored = validation
         else:
-            scored = evaluate(forecaster, test, size, group=group, units=units, calibration=calibration)
-        row = Row(validation, scored, calibration)
+            before = windows if self.data.split.test else None
+            scored = evaluate(
+                forecaster,
+                test,
+                size,
+                group=group,
+                units=units,
+                calibration=calibration,
+                adaptive=adaptive,
+                before=before,
+                limits=limits,
+            )
+        row = Row(validation, scored, calibration, adaptive)
         return (
             row
             if residuals is None
             else replace(row, calibrated_by=residuals.method, calibration_windows=residuals.num_windows)
         )
+
+
+def limits_of_data(data: ForecastData) -> Limits:
+    """Return the limits of the targets in the training rows, original units."""
+    targets, rows = data.source.targets, slice(data.split.train.start, data.split.train.stop)
+    values, observed = data.source.series.frame[targets].to_numpy(np.float64)[rows], None
+    if (seen := data.source.series.observed_of(targets, rows)) is not None:
+        observed = np.asarray(seen)
+    return Limits.fit(values, seasonal_period(data.source.series.frequency), observed)
+
+
+def scaled_limits(data: ForecastData) -> Limits:
+    """Return the limits of the targets as z-scores, on the device of the windows."""
+    count = len(data.source.targets)
+    return limits_of_data(data).scaled(data.scaler.mean[:count], data.target_scale, data.parts["test"].device)
 
 
 def units_of(data: ForecastData) -> Units:

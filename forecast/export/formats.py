@@ -78,7 +78,7 @@ def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
     }
 
 
-KEPT = ("calibration", "validation_mse", "training_range")
+KEPT = ("calibration", "validation_mse", "training_range", "limits")
 """Entries of a manifest that runs of before intervals lack."""
 
 

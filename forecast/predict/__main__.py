@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--adaptive",
         action="store_true",
-        help="adapt the intervals to the misses of earlier forecasts within the input (slower)",
+        help="refuse an input without enough rows for intervals that follow the errors of earlier forecasts",
     )
     parser.add_argument(
         "--beyond-training",

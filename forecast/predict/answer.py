@@ -1,5 +1,6 @@
 """The answer of a trained model to a question: forecast, intervals, naive forecast, warnings."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,21 +13,30 @@ from forecast.common.finite import check_forecast
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.series import Series
 from forecast.data.training_range import CLEAR, MARGIN, TrainingRange
-from forecast.evaluation.adaptive import adapted_shift, nested
+from forecast.evaluation.adaptive import SPAN, RowErrors, stretched
 from forecast.evaluation.intervals import middle
+from forecast.evaluation.limits import WindowLimits
 from forecast.model.normalization import window_spread
-from forecast.model.original_units import Context, stack
-from forecast.predict.input import why_few_rows
+from forecast.model.original_units import Context
+from forecast.predict.exported import Exported
 from forecast.predict.intervals import Forecast, Question
 
 if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
 
-MAX_PAST = 500
-"""Largest number of earlier forecasts that adapt an interval."""
+MAX_PAST = 96
+"""Largest number of earlier forecasts that scale an interval: neighbours share most of their targets."""
 
-CHUNK = 64
-"""Earlier forecasts computed at once."""
+MAX_CELLS = 2048
+"""Largest number of earlier forecasts times targets, so that a wide table takes no longer."""
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """The scale (1, 1, C_out) of adaptive intervals, from a number of earlier forecasts."""
+
+    value: Tensor
+    forecasts: int
 
 
 def answer(forecaster: "Forecaster", series: Series, question: Question) -> Forecast:
@@ -35,24 +45,93 @@ def answer(forecaster: "Forecaster", series: Series, question: Question) -> Fore
     context, dates = forecaster.context(series, beyond_training=question.beyond_training)
     with torch.inference_mode():
         output = forecaster.model(*context)
+    limits = _limits(forecaster, context)
+    if limits is not None:
+        output = limits.clip(output)
     values, targets = middle(output)[0].numpy(), forecaster.targets
     if question.is_plain:
         check_forecast(values, dates, targets)
         return Forecast(pd.DataFrame(values, index=dates, columns=targets))
-    shift, past = _adapted(forecaster, series, question) if question.adaptive else (None, ())
-    spread = _spread(forecaster, context)
-    quantiles = forecaster.calibration.quantiles(output, spread, question.quantiles, shift)[0]  # (h, C, Q)
-    if question.adaptive:
-        ends = 2 * len(question.levels)
-        quantiles = torch.cat([nested(quantiles[..., :ends], question.levels), quantiles[..., ends:]], -1)
+    found, form, past = _quantiles(forecaster, series, context, output, question)
+    if limits is not None:
+        found = torch.stack([limits.end(*pair) for pair in zip(found.unbind(-1), question.quantiles, strict=True)], -1)
+    quantiles = found[0].numpy()
     if question.quantile is not None:
-        values = quantiles[..., -1].numpy()
+        values = quantiles[..., -1]
     frames = []
-    for part in (values, *np.moveaxis(quantiles.numpy(), -1, 0)):
+    for part in (values, *np.moveaxis(quantiles, -1, 0)):
         check_forecast(part, dates, targets)
         frames.append(pd.DataFrame(part, index=dates, columns=targets))
     intervals = {level: (frames[1 + 2 * place], frames[2 + 2 * place]) for place, level in enumerate(question.levels)}
-    return Forecast(frames[0], intervals, past)
+    return Forecast(frames[0], intervals, past, (form,))
+
+
+def _quantiles(
+    forecaster: "Forecaster", series: Series, context: Context, output: Tensor, question: Question
+) -> tuple[Tensor, str, tuple[int, ...]]:
+    """Return the quantiles of a question (1, h, C, Q), the name of their form, and the number of earlier forecasts."""
+    spread, forms = _spread(forecaster, context), forecaster.forms
+    found = _scale(forecaster, series, context, question)
+    if isinstance(found, str):
+        if question.adaptive and found not in NOT_FOR_THE_MODEL:
+            raise InputError(f"adaptive: {found}: give more rows, or leave out adaptive")
+        return forms.plain.quantiles(output, spread, question.quantiles), f"plain form: {found}", ()
+    assert forms.adaptive is not None
+    scaled = stretched(output, found.value), spread * found.value
+    return forms.adaptive.calibration.quantiles(*scaled, question.quantiles), "", (found.forecasts,)
+
+
+EXPORTED = "an exported model has no past errors"
+USELESS = "past errors of this series do not foretell the next ones"
+TOO_FEW = "the adaptive form has too few held-out windows for these levels"
+NOT_FOR_THE_MODEL = (EXPORTED, USELESS, TOO_FEW)
+"""Reasons for plain intervals that more rows do not change."""
+
+
+def _scale(forecaster: "Forecaster", series: Series, context: Context, question: Question) -> _Scale | str:
+    """Return the scale of adaptive intervals, or why they are plain."""
+    adaptive, horizon = forecaster.forms.adaptive, forecaster.horizon
+    if adaptive is None:
+        return USELESS
+    if isinstance(forecaster.model, Exported):
+        return EXPORTED
+    if not all(adaptive.calibration.supports(level) for level in question.quantiles):
+        return TOO_FEW
+    origins = _earlier_origins(forecaster, series)
+    end = len(series.frame)
+    errors = RowErrors(adaptive.typical, end - (SPAN + 1) * horizon, end + horizon)
+    if len(origins):
+        windows = forecaster.earlier(series, origins, context.future_known)
+        with torch.inference_mode():
+            forecast = middle(forecaster.model(*windows))
+        limits = _limits(forecaster, windows)
+        forecast = forecast if limits is None else limits.clip(forecast)
+        residuals = _residuals(forecaster, series, origins, forecast)
+        errors.add(torch.from_numpy(origins), residuals, _spread(forecaster, windows))
+    size, known = errors.before(torch.tensor([end]))
+    if not bool(known.all()):
+        return f"the input has fewer than {horizon} rows with earlier forecasts, after training and one look-back"
+    return _Scale(adaptive.scale(size), len(origins))
+
+
+def _residuals(forecaster: "Forecaster", series: Series, origins: np.ndarray, forecast: Tensor) -> Tensor:
+    """Return truth minus forecast (B, h, C_out), original units; NaN after the last row or where not measured."""
+    rows, end = origins[:, None] + np.arange(forecaster.horizon), len(series.frame)
+    truth = series.frame[forecaster.targets].to_numpy(np.float64)
+    measured = series.observed_of(forecaster.targets)
+    if measured is not None:
+        truth = np.where(measured, truth, np.nan)
+    known = np.where((rows < end)[..., None], truth[rows.clip(max=end - 1)], np.nan)
+    return torch.from_numpy(known) - forecast
+
+
+def _limits(forecaster: "Forecaster", context: Context) -> WindowLimits | None:
+    """Return the limits of the forecasts of windows, original units; None if the model knows none."""
+    if forecaster.facts is None or forecaster.facts.limits is None:
+        return None
+    count = len(forecaster.targets)
+    observed = None if context.past_observed is None else context.past_observed[..., :count]
+    return forecaster.facts.limits.at(context.past[..., :count], observed, forecaster.horizon)
 
 
 def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
@@ -63,61 +142,33 @@ def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
     return window_spread(scaled.to(torch.float32), observed).double() * forecaster.target_scale
 
 
-def _adapted(forecaster: "Forecaster", series: Series, question: Question) -> tuple[Tensor, tuple[int]]:
-    """Return the shift of adaptive intervals, (h, C, Q), and the number of earlier forecasts that gave it.
+def _earlier_origins(forecaster: "Forecaster", series: Series) -> np.ndarray:
+    """Return the rows of the input at which earlier forecasts begin, evenly spaced, rising.
 
-    Earlier forecasts start within the input, and all their targets lie before its end.
+    They lie after the training rows, whose errors are smaller. As in training, a forecast does not begin in a gap whose
+    fill depends on the value after it.
     """
-    end, horizon = len(series.frame), forecaster.horizon
-    origins = _earlier_origins(forecaster, series)[-MAX_PAST:]
-    windows = stack([forecaster.context(series, origin)[0] for origin in origins])
-    with torch.inference_mode():
-        outputs = [forecaster.model(*windows.rows(rows)) for rows in _chunks(forecaster, len(origins))]
-    rows = np.array(origins)[:, None] + np.arange(horizon)
-    measured = series.observed_of(forecaster.targets)
-    shift = adapted_shift(
-        forecaster.calibration,
-        torch.cat(outputs),
-        _spread(forecaster, windows),
-        torch.from_numpy(series.frame[forecaster.targets].to_numpy(np.float64)[rows]),
-        None if measured is None else torch.from_numpy(np.asarray(measured)[rows]),
-        torch.tensor(origins),
-        end,
-        question.levels,
-    )
-    if question.quantile is not None:  # a single quantile is not adapted
-        shift = torch.cat([shift, torch.zeros_like(shift[..., :1])], -1)
-    return shift, (len(origins),)
-
-
-def _earlier_origins(forecaster: "Forecaster", series: Series) -> list[int]:
-    """Return the rows of the input at which an earlier forecast can be scored; raise InputError if there is none.
-
-    As in training, a forecast does not begin in a gap whose fill depends on the value after it.
-    """
-    end, horizon, length = len(series.frame), forecaster.horizon, forecaster.context_length
-    origins = np.arange(length, end - horizon + 1)
-    if not len(origins):
-        raise InputError(
-            f"adaptive: needs {length + horizon} rows, the look-back and one horizon, to score an "
-            f"earlier forecast; the input has {end}{why_few_rows(series)}: give more rows"
-        )
+    end, length = len(series.frame), forecaster.context_length
+    reach = (SPAN + 1) * forecaster.horizon
+    most = max(1, min(MAX_PAST, MAX_CELLS // len(forecaster.targets)))
+    step = min(forecaster.horizon, -(-reach // most))
+    origins: np.ndarray = np.arange(end - step, max(length, end - reach) - 1, -step)[::-1]
+    origins = origins[_is_after_training(forecaster, series)[origins]]
     measured = series.observed_of(forecaster.channels)
     if forecaster.policies.reads_past_gaps and measured is not None:
-        origins = origins[measured[origins - 1].all(1)]
-        if not len(origins):
-            raise InputError(
-                "adaptive: each earlier forecast would begin in a gap, whose fill depends on the value after it: "
-                "give more rows, or leave out adaptive"
-            )
-    rows: list[int] = origins.tolist()
-    return rows
+        return np.asarray(origins[np.asarray(measured)[origins - 1].all(1)])
+    return origins
 
 
-def _chunks(forecaster: "Forecaster", count: int) -> list[slice]:
-    """Return slices of `count` windows, of the batch size that the model accepts."""
-    size = CHUNK if forecaster.batch is None else forecaster.batch
-    return [slice(start, start + size) for start in range(0, count, size)]
+def _is_after_training(forecaster: "Forecaster", series: Series) -> np.ndarray:
+    """Return which rows (N,) are later than the last training row; none if their times cannot be compared with it."""
+    index = pd.DatetimeIndex(series.frame.index)
+    facts = None if forecaster.facts is None else forecaster.facts.calibration
+    last = pd.DatetimeIndex([(facts or {}).get("last_training_row", index[-1])])
+    own, trained = forecaster.clock.comparable(index), forecaster.clock.comparable(last)
+    if (own.tz is None) != (trained.tz is None):
+        return np.zeros(len(index), bool)
+    return np.asarray(own > trained[0])
 
 
 def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:

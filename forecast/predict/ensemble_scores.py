@@ -9,13 +9,14 @@ from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.datamodule import ForecastData
 from forecast.data.settings import DataSettings
-from forecast.data.windows import Batch
+from forecast.data.windows import Batch, Windows
 from forecast.evaluation.achievable import achieved
-from forecast.evaluation.evaluate import Row, evaluate, spread_of
+from forecast.evaluation.adaptive import Adaptive, RowErrors
+from forecast.evaluation.evaluate import Past, Row, evaluate, spread_of
 from forecast.evaluation.interval_scores import SCORED
 from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.metrics import skill
-from forecast.evaluation.scoring import network_forecaster, units_of
+from forecast.evaluation.scoring import network_forecaster, scaled_limits, units_of
 from forecast.model.presets import Sizes
 from forecast.predict.facts import calibration_of_run
 from forecast.runs.resume import differences, read_config
@@ -46,11 +47,12 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
     """
     _check_alike(runs)
     members = _Members(runs, data)
+    limits = scaled_limits(data)
     units, size, scale = units_of(data), data.evaluation_batch_size, data.target_scale
     calibration = members.calibration if data.split.test else None  # these windows calibrated the members
     row = Row(
-        evaluate(members, data.parts["validation"], size, units=units),
-        evaluate(members, data.parts["test"], size, units=units, calibration=calibration),
+        evaluate(members, data.parts["validation"], size, units=units, limits=limits),
+        evaluate(members, data.parts["test"], size, units=units, calibration=calibration, limits=limits),
     )
     results = [read_json(run.path / RESULT) for run in runs]
     first, scores = results[0], row.scores(scale)
@@ -93,19 +95,21 @@ class _Members:
         horizon, series, device = windows.horizon, windows.num_targets, windows.device
         self.forecasters = [network_forecaster(run.load_model().to(device)) for run in runs]
         stored = [calibration_of_run(run.path, _sizes(run)) for run in runs]
-        self.calibrations = [Calibration(one.scores.to(device), one.trained) for one in stored]
-        self.levels = [level for level in SCORED if all(one.supports(level) for one in stored)]
+        self.calibrations = [Calibration(one.default.scores.to(device), one.default.trained) for one in stored]
+        self.past = [None if one.adaptive is None else _past(one.adaptive, windows) for one in stored]
+        self.levels = [level for level in SCORED if all(one.default.supports(level) for one in stored)]
         self.calibration = Calibration.unchanged(self.levels, horizon, series) if self.levels else None
 
     def __call__(self, batch: Batch) -> Tensor:
         """Return the forecast (B, h, C_out, K), or (B, h, C_out) without levels."""
         point, ends, spread = None, None, spread_of(batch)
-        for forecaster, calibration in zip(self.forecasters, self.calibrations, strict=True):
+        for forecaster, calibration, past in zip(self.forecasters, self.calibrations, self.past, strict=True):
             forecast = forecaster(batch)
             middles = middle(forecast)
             point = middles if point is None else point + middles
             if self.levels:
-                quantiles = calibration.quantiles(forecast, spread, self.levels)
+                scaled = (forecast, spread) if past is None else past.scaled(batch, forecast, spread)
+                quantiles = calibration.quantiles(*scaled, self.levels)
                 ends = quantiles if ends is None else ends + quantiles
         assert point is not None
         if ends is None:
@@ -116,6 +120,11 @@ class _Members:
 
 def _sizes(run: Run) -> Sizes:
     return Architecture.from_dict(run.manifest()["architecture"]).sizes
+
+
+def _past(adaptive: Adaptive, windows: Windows) -> Past:
+    """Return the errors of a member, empty: it forecasts validation before test, whose intervals are not scored."""
+    return Past(adaptive, RowErrors(adaptive.typical.to(windows.device), 0, len(windows.values)))
 
 
 def member_line(result: Mapping[str, Any]) -> str:

@@ -16,7 +16,9 @@ from forecast.common.losses import same_levels
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.training_range import TrainingRange
-from forecast.evaluation.intervals import Calibration
+from forecast.evaluation.adaptive import Forms
+from forecast.evaluation.coverage import SOURCES
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import PREFERRED
 from forecast.model.presets import Sizes
 from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
@@ -42,11 +44,13 @@ class ModelFacts:
     weights
         SHA-256 of the weights.
     calibration
-        Method, number of windows and held-out coverage of the intervals; None for models of before intervals.
+        Method, number of windows and known coverages of the intervals; None for models of before intervals.
     validation_mse
         Validation MSE of the model and of each baseline.
     training_range
         Limits of the training rows; None for models of before intervals.
+    limits
+        Limits that no forecast of a target crosses; None for models of before these.
     read_calibration
         Reads the calibration, which a forecast without intervals does not need.
     """
@@ -55,23 +59,27 @@ class ModelFacts:
     calibration: Mapping[str, Any] | None
     validation_mse: Mapping[str, float]
     training_range: TrainingRange | None
-    read_calibration: Callable[[], Calibration] = field(repr=False)
+    limits: Limits | None
+    read_calibration: Callable[[], Forms] = field(repr=False)
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any], read_calibration: Callable[[], Calibration]) -> "ModelFacts":
-        """Return the facts of a manifest; raise ValueError if they are inconsistent."""
+    def of(cls, manifest: Mapping[str, Any], num_targets: int, read_calibration: Callable[[], Forms]) -> "ModelFacts":
+        """Return the facts of a manifest of some targets; raise ValueError if they are inconsistent."""
         calibration = manifest.get("calibration")
         if calibration is not None and not _is_calibration(calibration):
             raise ValueError("the facts of its calibration are not valid")
         errors = manifest.get("validation_mse", {})
         if not isinstance(errors, Mapping) or not all(_is_number(value) for value in errors.values()):
             raise ValueError("the validation errors are not numbers")
+        if calibration is not None:
+            pd.Timestamp(calibration.get("last_training_row", ""))  # raises ValueError if it is no time
         limits = manifest.get("training_range")
         return cls(
             weights=str(manifest["files"][WEIGHTS]["sha256"]),
             calibration=calibration,
             validation_mse={str(name): float(value) for name, value in errors.items() if value is not None},
             training_range=None if limits is None else TrainingRange.from_dict(limits),
+            limits=None if (own := manifest.get("limits")) is None else Limits.from_dict(own, num_targets),
             read_calibration=read_calibration,
         )
 
@@ -90,8 +98,8 @@ class ModelFacts:
         ]
 
 
-def calibration_of_run(folder: Path, sizes: Sizes) -> Calibration:
-    """Return the calibration in a run folder, which fits a model of these sizes."""
+def calibration_of_run(folder: Path, sizes: Sizes) -> Forms:
+    """Return the interval forms in a run folder, which fit a model of these sizes."""
     path = folder / CALIBRATION
     if "scores" not in shapes_of(path):
         raise InputError(f"{folder}: was trained before this program had intervals: train it again for --levels")
@@ -103,35 +111,35 @@ def encoded(calibration: bytes) -> str:
     return base64.b64encode(calibration).decode()
 
 
-def calibration_of_text(text: str | None, path: Path, sizes: Sizes) -> Calibration:
-    """Return the calibration in an exported file, which fits a model of these sizes."""
+def calibration_of_text(text: str | None, path: Path, sizes: Sizes) -> Forms:
+    """Return the interval forms in an exported file, which fit a model of these sizes."""
     if text is None:
         raise InputError(f"{path}: was exported before this program had intervals: export it again for --levels")
     return _checked(base64.b64decode(text), path, sizes)
 
 
-def _checked(content: bytes, path: Path, sizes: Sizes) -> Calibration:
-    """Return the calibration in `content`, read from `path`; raise InputError if it is damaged or does not fit."""
+def _checked(content: bytes, path: Path, sizes: Sizes) -> Forms:
+    """Return the interval forms in `content`, read from `path`; raise InputError if it is damaged or does not fit."""
     try:
-        calibration = Calibration.from_tensors(safetensors.torch.load(content))
-        if calibration.shape[:2] != (sizes.horizon, sizes.num_targets):
+        forms = Forms.from_tensors(safetensors.torch.load(content))
+        if forms.plain.shape[:2] != (sizes.horizon, sizes.num_targets):
             raise ValueError("it has another horizon or number of targets")
-        if not same_levels(calibration.trained, sizes.quantiles):
+        if not same_levels(forms.plain.trained, sizes.quantiles):
             raise ValueError("it is for other quantiles than those of the model")
     except DAMAGE as error:
         raise InputError(f"{path}: its calibration is damaged ({str(error).splitlines()[0]}): copy it again") from None
-    return calibration
+    return forms
 
 
 def _is_calibration(facts: Any) -> bool:
     if not isinstance(facts, Mapping) or not isinstance(facts.get("method"), str):
         return False
-    coverage = facts.get("held_out_coverage", {})
+    coverages = [facts.get(key, {}) for key in SOURCES]
     return (
         isinstance(facts.get("explanation"), str)
+        and isinstance(facts.get("last_training_row", ""), str)
         and isinstance(facts.get("windows"), int)
-        and isinstance(coverage, Mapping)
-        and all(_is_number(value) for value in coverage.values())
+        and all(isinstance(each, Mapping) and all(_is_number(value) for value in each.values()) for each in coverages)
     )
 
 

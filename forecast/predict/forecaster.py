@@ -25,7 +25,7 @@ from forecast.data.series import Ahead, Series, read_known
 from forecast.data.table import read_table, tidy_names
 from forecast.data.timestamps import PLAIN, TimeFormat
 from forecast.data.training_range import TrainingRange
-from forecast.evaluation.intervals import Calibration
+from forecast.evaluation.adaptive import Forms
 from forecast.model.informer import Informer
 from forecast.model.original_units import Context, OriginalUnits
 from forecast.model.presets import Sizes
@@ -117,7 +117,7 @@ class Forecaster:
         def model(scaler: Scaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
-        def calibration(sizes: Sizes) -> Calibration:
+        def forms(sizes: Sizes) -> Forms:
             if attention is not None:
                 raise InputError(
                     f"--attention {attention}: intervals are calibrated for the attention of training: leave it out, "
@@ -125,7 +125,7 @@ class Forecaster:
                 )
             return calibration_of_run(run.path, sizes)
 
-        return replace(cls._of(run.manifest(), model, run.path / MANIFEST, calibration), attention=attention)
+        return replace(cls._of(run.manifest(), model, run.path / MANIFEST, forms), attention=attention)
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
@@ -140,10 +140,10 @@ class Forecaster:
         if run is not None:
             exported.check_made_from(Run.open(run))
 
-        def calibration(sizes: Sizes) -> Calibration:
+        def forms(sizes: Sizes) -> Forms:
             return calibration_of_text(exported.calibration, path, sizes)
 
-        return cls._of(exported.facts, lambda _: exported, path, calibration)
+        return cls._of(exported.facts, lambda _: exported, path, forms)
 
     @classmethod
     def _of(
@@ -151,11 +151,11 @@ class Forecaster:
         manifest: dict[str, Any],
         model: Callable[[Scaler], Model],
         where: Path,
-        calibration: Callable[[Sizes], Calibration],
+        forms: Callable[[Sizes], Forms],
     ) -> "Forecaster":
         """Construct the forecaster that a manifest describes; `where` names it in messages.
 
-        `calibration` reads the calibration for a model of these sizes.
+        `forms` reads the interval forms for a model of these sizes.
         """
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
@@ -182,7 +182,7 @@ class Forecaster:
                 encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
                 holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
                 time_format=TimeFormat.of(data),
-                facts=ModelFacts.of(manifest, lambda: calibration(sizes)),
+                facts=ModelFacts.of(manifest, sizes.num_targets, lambda: forms(sizes)),
             )
             check_manifest(forecaster, sizes)
         except DAMAGE as error:
@@ -257,7 +257,8 @@ class Forecaster:
         quantile
             Forecast this quantile, above 0 and below 1, in place of the point forecast.
         adaptive
-            Adapt the intervals to the misses of earlier forecasts within `frame`.
+            Refuse a `frame` without enough earlier forecasts to scale the intervals by, which happens by default where
+            it has them.
         beyond_training
             Accept known covariates more than ten widths of the range of training from its middle.
 
@@ -297,12 +298,12 @@ class Forecaster:
     def check_question(self, question: Question) -> None:
         """Raise InputError if the model cannot answer a question, before any forecast is computed."""
         if not question.is_plain:
-            self.calibration.check_intervals(question.levels)
-            self.calibration.check(question.quantiles)
+            self.forms.plain.check_intervals(question.levels)
+            self.forms.plain.check(question.quantiles)
 
     @cached_property
-    def calibration(self) -> Calibration:
-        """The calibration of the intervals; raise InputError if the model has none."""
+    def forms(self) -> Forms:
+        """The interval forms of the model; raise InputError if it has none."""
         assert self.facts is not None
         return self.facts.read_calibration()
 
@@ -373,6 +374,29 @@ class Forecaster:
         rows = pd.DatetimeIndex(series.frame.index[-self.context_length :])
         times, dates = self._horizon(self.clock.to_training_clock(rows), rows)
         return self._gathered(series, len(series.frame), times, dates, beyond_training=True)
+
+    def earlier(self, series: Series, origins: np.ndarray, future_known: Tensor) -> Context:
+        """Return the model's input for forecasts that start at the rows `origins` (B,) of `series`, in one batch.
+
+        Each has a complete look-back. `future_known` (1, h, F) are the known inputs after the last row, which the
+        newest of them read.
+        """
+        first, end = int(origins.min()) - self.context_length, len(series.frame)
+        rows = series.frame.iloc[first:end]
+        times = self.clock.to_training_clock(pd.DatetimeIndex(rows.index))
+        known = torch.from_numpy(known_inputs(times, self.cycles, self.encoder, rows, series.labels, self.holidays))
+        layout = self.encoder.layout(0)  # only the number of past categories counts here
+        ahead = torch.cat([layout.future(known), future_known[0]])
+        places = torch.from_numpy(origins - first)[:, None]
+        past = places + torch.arange(-self.context_length, 0)
+        values = torch.tensor(rows[self.channels].to_numpy(np.float64))
+        observed = series.observed_of(self.channels) if self.policies.masks_past else None
+        return Context(
+            past=values[past],
+            past_known=known[past],
+            future_known=ahead[places + torch.arange(self.horizon)],
+            past_observed=None if observed is None else torch.tensor(np.asarray(observed[first:end]))[past],
+        )
 
     def _observed(self, series: Series, places: np.ndarray) -> np.ndarray | None:
         """Return which values of the rows at `places` were measured, (T, C_in); None without a mask, or if all were.

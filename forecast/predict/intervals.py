@@ -24,7 +24,7 @@ class Question:
     quantile
         Quantile level of the values, above 0 and below 1; None: the point forecast.
     adaptive
-        Whether the intervals follow the misses of earlier forecasts within the input.
+        Whether an input without enough earlier forecasts for adaptive intervals is refused.
     beyond_training
         Whether known covariates far outside the range of training are accepted.
     """
@@ -87,12 +87,15 @@ class Forecast:
     ends
         Lower and upper end of each interval, by its level in per cent.
     adapted_on
-        Number of earlier forecasts that adapted the intervals, for each model; empty if they are not adaptive.
+        Number of earlier forecasts that scale the intervals, for each model whose form is adaptive.
+    forms
+        Why the intervals of each model have the plain form; empty where it is adaptive.
     """
 
     values: pd.DataFrame
     ends: dict[float, tuple[pd.DataFrame, pd.DataFrame]] = field(default_factory=dict)
     adapted_on: tuple[int, ...] = ()
+    forms: tuple[str, ...] = ()
 
     def rounded(self, decimals: dict[str, int]) -> "Forecast":
         """Return the forecast with the values and interval ends of each target rounded to its decimals."""
@@ -153,7 +156,8 @@ def mean_of(forecasts: Sequence[Forecast]) -> Forecast:
         for level in first.ends
     }
     adapted_on = tuple(count for other in forecasts for count in other.adapted_on)
-    return Forecast(_mean([other.values for other in forecasts]), ends, adapted_on)
+    forms = tuple(form for other in forecasts for form in other.forms)
+    return Forecast(_mean([other.values for other in forecasts]), ends, adapted_on, forms)
 
 
 def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

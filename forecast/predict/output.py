@@ -11,6 +11,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
 from forecast.common.spreadsheet import write_frame
+from forecast.evaluation.coverage import worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
@@ -27,8 +28,8 @@ LAYOUTS = ("wide", "long")
 class Outcome:
     """A forecast, and everything that its files say about it.
 
-    `question` is what was asked, `series` the input read from `source`, `known` further inputs. `hashes` has the
-    SHA-256 of these files before they were read.
+    `question` is what was asked, `series` the input read from `source`, `known` further inputs. `notes` are the
+    warnings about the input and the models. `hashes` has the SHA-256 of these files before they were read.
     """
 
     forecaster: "Forecaster | Ensemble"
@@ -37,7 +38,7 @@ class Outcome:
     known: Sequence[Path]
     question: Question
     forecast: Forecast
-    warnings: list[str]
+    notes: list[str]
     hashes: Mapping[Path, str]
 
     @property
@@ -77,13 +78,12 @@ class Outcome:
         }
 
     def _intervals(self) -> dict[str, Any] | None:
-        """Return how the intervals are calibrated, and what they covered on held-out validation; None without any."""
+        """Return how the intervals are calibrated, and what is known of their coverage; None without any."""
         if self.question.is_plain:
             return None
-        facts = [member.facts.calibration for member in self.members if member.facts is not None]
         return {
-            "calibration": _one_or_all(facts),
-            "adaptive": self.question.adaptive,
+            "calibration": _one_or_all(self._calibrations),
+            "form": _one_or_all([form or "adaptive" for form in self.forecast.forms]),
             "adapted_on_forecasts": _one_or_all(self.forecast.adapted_on),
         }
 
@@ -92,27 +92,47 @@ class Outcome:
         if not self.question.levels:
             return None
         named = " and ".join(f"{level:g} %" for level in self.question.levels)
-        facts = self.members[0].facts
-        calibration = None if facts is None else facts.calibration
+        known = ", ".join(coverage.words for coverage in worst(self._calibrations, self.question.levels))
+        alone = "at worst, " if known and len(self.members) > 1 else ""
+        covered = f"; {alone}{known}" if known else "; their coverage is not measured"
+        return f"{named} intervals: {self._windows()}{covered}; {self._form()}"
+
+    def _form(self) -> str:
+        """Return the form of the intervals, by the number of earlier forecasts or the reason for the plain one."""
         past = " and ".join(map(str, sorted(set(self.forecast.adapted_on))))
-        adapted = f"; adapted on {past} earlier forecasts" if past else ""
-        if calibration is None or len(self.members) > 1:
-            narrow = f", {self._in_sample} of them perhaps too narrow" if self._in_sample else ""
-            return f"{named} intervals: mean of the intervals of {len(self.members)} runs{narrow}{adapted}"
-        coverage = calibration.get("held_out_coverage", {})
-        known = [f"{level} % covered {100 * value:.1f} %" for level, value in coverage.items() if value is not None]
-        covered = f"; held out, {', '.join(known)}" if known else ""
-        if calibration["method"] == IN_SAMPLE:
-            covered = ", which also selected the model: perhaps too narrow"
-        windows, stored = calibration["windows"], calibration.get("stored", calibration["windows"])
+        adaptive = [f"as wide as the errors of {past} earlier forecasts say"] if past else []
+        return "; ".join([*adaptive, *dict.fromkeys(form for form in self.forecast.forms if form)])
+
+    def _windows(self) -> str:
+        """Return which windows, and how many, calibrate the intervals."""
+        counts = [
+            (each["windows"], each.get("stored", each["windows"]), each["method"] == IN_SAMPLE)
+            for each in self._calibrations
+        ]
+        selected = sum(in_sample for *_, in_sample in counts)
+        if len(self.members) > 1:
+            which = f", {selected} of them calibrated on windows that also selected the model" if selected else ""
+            return f"mean of the intervals of {len(self.members)} runs{which}"
+        if not counts:
+            return "calibrated on windows of validation"
+        ((windows, stored, _),) = counts
         count = f"{windows:,}" if stored == windows else f"{stored:,} of {windows:,}"
-        return f"{named} intervals: calibrated on {count} validation windows{covered}{adapted}"
+        return f"calibrated on {count} validation windows" + (", which also selected the model" if selected else "")
 
     @property
-    def _in_sample(self) -> int:
-        """Number of runs whose validation windows both selected the model and calibrated its intervals."""
-        facts = [member.facts.calibration for member in self.members if member.facts is not None]
-        return sum(each is not None and each["method"] == IN_SAMPLE for each in facts)
+    def _calibrations(self) -> list[Mapping[str, Any]]:
+        """The facts of each model's calibration."""
+        return [
+            member.facts.calibration
+            for member in self.members
+            if member.facts is not None and member.facts.calibration is not None
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings about the input and the models, and about intervals whose coverage is unlike their level."""
+        coverages = worst(self._calibrations, self.question.levels)
+        return [*self.notes, *(text for coverage in coverages if (text := coverage.warning) is not None)]
 
     def write(self, output: Path, layout: str) -> None:
         """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""

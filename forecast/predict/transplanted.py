@@ -24,6 +24,7 @@ from forecast.data.storage import Placing
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.mixing import percent
+from forecast.evaluation.scoring import scaled_limits
 from forecast.model.informer import Informer
 from forecast.runs.resume import read_config
 from forecast.runs.run import DAMAGE, RESULT, Architecture, Run
@@ -219,7 +220,7 @@ def _score(network: Informer, data: ForecastData, attention: str, *, trained: bo
         return forecast
 
     windows = data.parts["test"]
-    scored = evaluate(forecaster, windows, data.evaluation_batch_size)
+    scored = evaluate(forecaster, windows, data.evaluation_batch_size, limits=scaled_limits(data))
     test = scored.sums.scaled()
     if not all(map(math.isfinite, test.values())):
         raise NotFiniteError(

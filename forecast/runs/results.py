@@ -15,9 +15,11 @@ import torch
 
 from forecast.common.files import flatten, look_up
 from forecast.data.training_range import TrainingRange
+from forecast.evaluation.coverage import coverage_facts
 from forecast.evaluation.evaluate import Row
 from forecast.evaluation.holdout import METHODS
-from forecast.evaluation.interval_scores import LEVELS, IntervalScores
+from forecast.evaluation.interval_scores import IntervalScores
+from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import skill
 
 PARTS = ("validation", "test")
@@ -92,21 +94,26 @@ def _calibration_facts(row: Row) -> dict[str, Any]:
         "windows": row.calibration_windows,
         "stored": len(row.calibration.scores),
         "quantiles": list(row.calibration.trained),
+        "power": 0.0 if row.adaptive is None else row.adaptive.power,
     }
 
 
-def forecast_facts(result: Mapping[str, Any], limits: TrainingRange) -> dict[str, Any]:
+def forecast_facts(result: Mapping[str, Any], training: TrainingRange, limits: Limits) -> dict[str, Any]:
     """Return what a forecast says about its run, for the manifest.
 
-    These are the calibration with its held-out coverage, the validation MSE of each row, and the range of training.
+    These are the calibration with its known coverages, the validation MSE of each row, the range of training, and the
+    limits that no forecast crosses.
     """
     rows = {"model": result, **result["baselines"]}
-    held_out = result["validation"].get("intervals") or {}
-    coverage = {str(percent): held_out.get(f"coverage_{percent}") for percent in LEVELS}
     return {
-        "calibration": {**result["calibration"], "held_out_coverage": coverage},
+        "calibration": {
+            **result["calibration"],
+            **coverage_facts(result),
+            "last_training_row": result["data"]["last_training_row"],
+        },
         "validation_mse": {name: row["validation"]["scaled"]["mse"] for name, row in rows.items() if row is not None},
-        "training_range": limits.to_dict(),
+        "training_range": training.to_dict(),
+        "limits": limits.to_dict(),
     }
 
 

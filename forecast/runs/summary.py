@@ -16,6 +16,7 @@ from forecast.common.text import counted, shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.achievable import achieved_line
+from forecast.evaluation.coverage import coverage_facts, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.metrics import PREFERRED, skill
@@ -298,14 +299,23 @@ def interval_line(result: Mapping[str, Any]) -> str | None:
     if not texts:
         return None
     in_sample = result.get("calibration", {}).get("method") == IN_SAMPLE
-    note = "; perhaps too narrow: validation is too short to hold windows out" if in_sample else ""
+    note = f"; calibrated in-sample, on {_in_sample_windows(result)}" if in_sample else ""
     start = f"On the {split} split" if held_out is None else f"On held-out windows of the {split} split"
     return f"{start}, {', '.join(texts)}{note}."
 
 
+def _in_sample_windows(result: Mapping[str, Any]) -> str:
+    """Return how many windows both selected the model and calibrated its intervals, and how many test them."""
+    windows = result["data"]["windows"]
+    tested = f", and tested on {counted(windows['test'], 'window')}" if scored_split(result) == "test" else ""
+    return f"{counted(result['calibration']['windows'], 'window')} that also selected the model{tested}"
+
+
 def warnings(result: Mapping[str, Any]) -> list[str]:
-    """Return the warnings on a run: its data, its speed on a busy machine, and a better baseline."""
-    texts = [*(look_up(result, "data.warnings") or []), busy_warning(result["speed"]), baseline_warning(result)]
+    """Return the warnings on a run: its data, a busy machine, a better baseline, and a coverage unlike its level."""
+    coverages = [coverage.warning for coverage in worst([coverage_facts(result)], LEVELS)]
+    data = look_up(result, "data.warnings") or []
+    texts = [*data, busy_warning(result["speed"]), baseline_warning(result), *coverages]
     return [text for text in texts if text is not None]
 
 

@@ -22,8 +22,10 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.labels import decode_labels
 from forecast.data.windows import evenly_spaced
 from forecast.evaluation.achievable import achieved
+from forecast.evaluation.adaptive import Forms
 from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.evaluation.interval_scores import LEVELS
+from forecast.evaluation.scoring import limits_of_data
 from forecast.model.flops import flops_per_window
 from forecast.model.informer import Informer
 from forecast.predict.known import gather_known
@@ -87,7 +89,7 @@ def write_outcome(
         results.window_errors(model, data.index).to_parquet(file)
     assert model.calibration is not None
     with replacing(run.path / CALIBRATION) as file:
-        file.write(save(model.calibration.tensors()))
+        file.write(save(Forms(model.calibration, model.adaptive).tensors()))
     _write_last_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
     write_json(run.path / RESULT, result)
@@ -124,6 +126,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "season": seasonal_period(data.source.series.frequency),
         "cycles": list(data.cycles),
         "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
+        "last_training_row": str(data.index[data.split.train.stop - 1]),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
         "scored_split": data.split.scored,
@@ -156,7 +159,11 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
     origin = int(batch.origin)
     index = data.index[origin : origin + windows.horizon]
-    values = data.scaler.inverse(forecast.double().cpu().numpy(), targets)
+    count = len(targets)
+    past = torch.from_numpy(data.scaler.inverse(batch.past[..., :count].double().cpu().numpy(), targets))
+    observed = None if batch.past_observed is None else batch.past_observed[..., :count].cpu()
+    own = limits_of_data(data).at(past, observed, windows.horizon)
+    values = own.clip(torch.from_numpy(data.scaler.inverse(forecast.double().cpu().numpy(), targets))[None])[0].numpy()
     check_forecast(values, index, targets)
     frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / FORECAST) as file:

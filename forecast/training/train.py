@@ -16,7 +16,7 @@ from forecast.common.place import Place
 from forecast.data.mapped import Address
 from forecast.data.sources import Source, resume_words
 from forecast.evaluation.linear_start import LinearMaps
-from forecast.evaluation.scoring import score
+from forecast.evaluation.scoring import limits_of_data, score
 from forecast.runs.results import commit, forecast_facts
 from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
@@ -119,8 +119,8 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)
-    manifest = data.manifest(reads_known=network.reads_known)
-    run.close(prepared.architecture, {**manifest, **forecast_facts(result, data.training_range())})
+    facts = forecast_facts(result, data.training_range(), limits_of_data(data))
+    run.close(prepared.architecture, {**data.manifest(reads_known=network.reads_known), **facts})
     return result
 
 

@@ -120,7 +120,7 @@ def test_rows_from_the_origin_on_change_no_forecast(tiny_run: TinyRun, clean: Fo
 def test_rows_from_the_origin_on_change_no_interval(tiny_run: TinyRun, clean: ForecastData, value: float) -> None:
     origin, levels = 620, (0.025, 0.1, 0.9, 0.975)
     bad = prepared(changed_from(hourly(), origin, value))
-    calibration, network = load(tiny_run.path).calibration, Run.open(tiny_run.path).load_model()
+    calibration, network = load(tiny_run.path).forms.plain, Run.open(tiny_run.path).load_model()
     ends = []
     with torch.inference_mode():
         for data in (clean, bad):

@@ -1,97 +1,153 @@
-"""Adaptive intervals: they follow misses, and learn only from truth that is at least one horizon old."""
+"""Adaptive intervals: they follow the errors of earlier forecasts, and only those whose truth is known."""
 
 import pytest
 import torch
 
-from forecast.evaluation.adaptive import RATE, adapted_shift, nested
+from forecast.evaluation.adaptive import DECAY, LEAST, MOST, SPAN, Adaptive, Forms, RowErrors, stretched
+from forecast.evaluation.holdout import NOT_SELECTED, HeldOut, Residuals
 from forecast.evaluation.intervals import Calibration, interval_levels
 
-HORIZON, SERIES, PAST = 3, 2, 400
+HORIZON, SERIES = 4, 2
+TYPICAL = torch.tensor([[1.0, 2.0]] * HORIZON) * torch.arange(1, HORIZON + 1)[:, None]
 
 
-def calibration() -> Calibration:
-    generator = torch.Generator().manual_seed(0)
-    return Calibration.fit(torch.randn(500, HORIZON, SERIES, 1, generator=generator), torch.ones(500, 1, SERIES))
+def errors_of(residuals: torch.Tensor, spread: float = 1.0) -> RowErrors:
+    """Return the errors of forecasts whose first targets are the rows 0, 1, 2 and so on."""
+    errors = RowErrors(TYPICAL, 0, len(residuals) + HORIZON)
+    errors.add(torch.arange(len(residuals)), residuals, torch.full((len(residuals), 1, SERIES), spread))
+    return errors
 
 
-def shift(future: torch.Tensor, *, at: int = PAST + HORIZON, observed: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the shift for forecasts of 0 whose first targets are the rows 0, 1, 2 and so on."""
-    zeros = torch.zeros(len(future), HORIZON, SERIES, dtype=torch.float64)
-    spread = torch.ones(len(future), 1, SERIES, dtype=torch.float64)
-    return adapted_shift(calibration(), zeros, spread, future, observed, torch.arange(len(future)), at, [80, 95])
+def noise(count: int, seed: int = 0) -> torch.Tensor:
+    return TYPICAL * torch.randn(count, HORIZON, SERIES, generator=torch.Generator().manual_seed(seed))
 
 
-def noise(scale: float = 1.0) -> torch.Tensor:
-    return scale * torch.randn(PAST, HORIZON, SERIES, generator=torch.Generator().manual_seed(1)).double()
+def test_the_size_is_the_weighted_mean_over_rows_of_the_mean_error_of_all_forecasts_of_a_row() -> None:
+    residuals, at = noise(60), 41
+    weights, sizes = [], []
+    for row in range(max(0, at - SPAN * HORIZON), at):
+        own = [
+            (residuals[row - step, step].abs() / 0.5 / TYPICAL[step]).clamp(max=MOST)
+            for step in range(HORIZON)
+            if row >= step
+        ]
+        sizes.append(torch.stack(own).mean(0))
+        weights.append(torch.tensor(-(at - 1 - row) / (DECAY * HORIZON)).exp())
+    expected = sum(weight * size for weight, size in zip(weights, sizes, strict=True)) / sum(weights)
+    size, known = errors_of(residuals, spread=0.5).before(torch.tensor([at]))
+    torch.testing.assert_close(size[0, 0], expected)
+    assert bool(known.all())
 
 
-def test_the_miscoverage_follows_the_formula_of_gibbs_and_candes() -> None:
-    future, scores = noise(1.5), calibration().scores[..., 0].double()
-    expected = torch.full((HORIZON, SERIES), 0.2, dtype=torch.float64)
-    for window in future:
-        rank = ((501 * (1 - expected)) - 1e-9).ceil().long().clamp(1, 500)
-        half = scores.gather(0, (rank - 1)[None])[0]
-        missed = (window.abs() > half).double()
-        expected = (expected + RATE * (0.2 - missed)).clamp(0, 1)
-    found = shift(future)
-    torch.testing.assert_close(found[..., 0], (expected - 0.2) / 2)
-    torch.testing.assert_close(found[..., 1], -(expected - 0.2) / 2)
+def test_a_batch_of_origins_has_the_sizes_of_each_alone() -> None:
+    errors = errors_of(noise(80))
+    together = errors.before(torch.arange(10, 80))[0]
+    alone = torch.cat([errors.before(torch.tensor([at]))[0] for at in range(10, 80)])
+    torch.testing.assert_close(together, alone)
 
 
-@pytest.mark.parametrize(("scale", "wider"), [(3.0, True), (0.2, False)])
-def test_misses_widen_and_hits_narrow(scale: float, wider: bool) -> None:
-    found = shift(noise(scale))
-    plain, adapted = (
-        calibration().quantiles(torch.zeros(1, HORIZON, SERIES), torch.ones(1, 1, SERIES), interval_levels(80), change)
-        for change in (None, found[..., :2])
+def test_truth_from_the_origin_on_changes_nothing() -> None:
+    residuals, at = noise(60), 41
+    poisoned = residuals.clone()
+    for window in range(60):
+        for step in range(HORIZON):
+            if window + step >= at:
+                poisoned[window, step] = 1e6
+    known, later = (errors_of(part).before(torch.tensor([at]))[0] for part in (residuals, poisoned))
+    assert torch.equal(known, later)
+    poisoned[at - 1, 0] = 1e6
+    assert not torch.equal(errors_of(poisoned).before(torch.tensor([at]))[0], known)
+
+
+def test_missing_targets_and_rows_beyond_the_span_change_nothing() -> None:
+    residuals, at = noise(60), 50
+    poisoned = residuals.clone()
+    poisoned[: at - (SPAN + 1) * HORIZON + 1] = 1e6
+    assert torch.equal(*(errors_of(part).before(torch.tensor([at]))[0] for part in (residuals, poisoned)))
+    residuals[45, 1, 0] = torch.nan
+    assert bool(errors_of(residuals).before(torch.tensor([at]))[0].isfinite().all())
+
+
+def test_the_size_is_unknown_and_one_with_fewer_rows_than_a_horizon() -> None:
+    size, known = errors_of(noise(60)).before(torch.tensor([HORIZON - 1, HORIZON]))
+    assert known[:, 0, 0].tolist() == [False, True]
+    assert size[0].tolist() == [[1.0, 1.0]]
+
+
+def test_an_outlier_or_perfect_forecasts_change_a_size_at_most_tenfold() -> None:
+    huge, zero = (
+        errors_of(torch.full((60, HORIZON, SERIES), value)).before(torch.tensor([50]))[0] for value in (1e9, 0)
     )
-    widths = [float((ends[..., 1] - ends[..., 0]).mean()) for ends in (plain, adapted)]
-    assert (widths[1] > widths[0]) is wider
+    assert float(huge.max()) == MOST
+    assert float(zero.min()) == pytest.approx(LEAST)
 
 
-@pytest.mark.slow
-def test_truth_younger_than_one_horizon_changes_nothing() -> None:
-    future, poisoned = noise(), noise()
-    at = PAST - 10
-    known = at - HORIZON + 1  # windows whose last target lies before row `at`
-    poisoned[known:] += 1e6
-    assert torch.equal(shift(future, at=at), shift(poisoned, at=at))
-    poisoned[known - 1] += 1e6
-    assert not torch.equal(shift(future, at=at), shift(poisoned, at=at))
+def test_trained_quantiles_are_stretched_about_their_median() -> None:
+    forecast = torch.tensor([1.0, 3.0, 4.0]).expand(1, HORIZON, SERIES, 3)
+    found = stretched(forecast, torch.full((1, 1, SERIES), 2.0))
+    assert found[0, 0, 0].tolist() == [-1.0, 3.0, 5.0]
+    assert torch.equal(stretched(forecast[..., 0], torch.full((1, 1, SERIES), 2.0)), forecast[..., 0])
 
 
-def test_missing_targets_change_nothing() -> None:
-    future, poisoned = noise(), noise()
-    observed = torch.ones(PAST, HORIZON, SERIES, dtype=torch.bool)
-    observed[50:60, 1, 0] = False
-    poisoned[50:60, 1, 0] = 1e6
-    assert torch.equal(shift(future, observed=observed), shift(poisoned, observed=observed))
+@pytest.mark.parametrize("quantiles", [1, 3])
+def test_intervals_follow_a_change_of_the_errors_that_calibration_has_not_seen(quantiles: int) -> None:
+    """Errors of 1,000 windows are twice as large in each second hundred; a season four times as large follows."""
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.arange(1500)
+    spread_of_rows = torch.where(rows < 1000, 1.0 + (rows // 100 % 2), 4.0)
+    truth = spread_of_rows[:, None] * torch.randn(1500, SERIES, generator=generator)
+    offsets = torch.tensor([0.0] if quantiles == 1 else [-1.0, 0.0, 1.0])
+    values = torch.stack([truth[row : row + HORIZON] for row in range(1490)])[..., None] - offsets
+    ones, places = torch.ones(1490, 1, SERIES), torch.arange(1490)
+    everything = Residuals(values, ones, places, places)
+    trained = () if quantiles == 1 else (0.1, 0.5, 0.9)
+    held = HeldOut(everything.within(range(1000)), NOT_SELECTED, 1000, None)
+    adapted = held.adapted(1.0)
+    assert adapted is not None
+    errors = RowErrors(held.residuals.typical, 0, 1500)
+    errors.add(places, everything.values[..., quantiles // 2], ones)
+    size = errors.before(places)[0]
+    late = places >= 1100
+    coverage = {}
+    for name, scale, calibration in (
+        ("plain", torch.ones_like(size), held.calibration(trained)),
+        ("adaptive", size, adapted.calibration(trained)),
+    ):
+        own = everything.scaled(scale)
+        low, high = calibration.quantiles(-own.values if quantiles > 1 else -own.values[..., 0], own.spread,
+                                          interval_levels(80)).unbind(-1)  # fmt: skip
+        coverage[name] = float(((low <= 0) & (high >= 0))[late].float().mean())
+    assert coverage["plain"] < 0.6
+    assert 0.74 <= coverage["adaptive"] <= 0.86
 
 
-def test_no_past_leaves_the_levels() -> None:
-    assert float(shift(noise(), at=HORIZON - 1).abs().max()) == 0
+def test_too_few_windows_with_earlier_errors_leave_the_plain_form() -> None:
+    def held(count: int) -> HeldOut:
+        places = torch.arange(count)
+        residuals = Residuals(noise(count)[..., None], torch.ones(count, 1, SERIES), places, places)
+        return HeldOut(residuals, NOT_SELECTED, count, None)
+
+    assert held(40).adapted(0.5) is None
+    assert held(100).adapted(0.5) is not None
+    assert held(100).adapted(0.0) is None
 
 
-@pytest.mark.parametrize("percents", [(90, 95), (95, 90)])
-def test_a_wider_interval_contains_a_narrower_one(percents: tuple[float, float]) -> None:
-    """A miss outside the narrower interval alone moves only that one, in the end beyond the wider one."""
-    scores = calibration().scores[..., 0].double()
-    low, high = (scores.quantile(share, dim=0) for share in (0.9, 0.95))
-    future = ((low + high) / 2).expand(PAST, HORIZON, SERIES)
-    zeros, spread = torch.zeros_like(future), torch.ones(PAST, 1, SERIES, dtype=torch.float64)
-    levels = [level for percent in percents for level in interval_levels(percent)]
-    at = 20  # a row at which they cross
-    found = adapted_shift(calibration(), zeros, spread, future, None, torch.arange(PAST), at, percents, rate=0.05)
-    ends = calibration().quantiles(zeros[:1], spread[:1], levels, found)
-    wide, narrow = (slice(2 * percents.index(percent), 2 * percents.index(percent) + 2) for percent in (95, 90))
-    assert bool((ends[..., wide][..., 1] < ends[..., narrow][..., 1]).any())
-    mended = nested(ends, percents)
-    assert torch.equal(mended[..., narrow], ends[..., narrow])
-    assert bool((mended[..., wide][..., 0] <= mended[..., narrow][..., 0]).all())
-    assert bool((mended[..., wide][..., 1] >= mended[..., narrow][..., 1]).all())
-
-
-def test_of_three_levels_each_contains_the_narrower_ones() -> None:
-    ends = torch.tensor([[-2.0, 2.0, -1.0, 1.0, -3.0, 3.0], [-1.0, 2.0, -2.0, 1.0, -1.5, 4.0]])
-    expected = torch.tensor([[-2.0, 2.0, -1.0, 1.0, -3.0, 3.0], [-2.0, 2.0, -2.0, 1.0, -2.0, 4.0]])
-    assert torch.equal(nested(ends, [80, 50, 95]), expected)
+def test_a_file_keeps_both_forms_and_refuses_numbers_that_do_not_fit() -> None:
+    scores = torch.rand(30, HORIZON, SERIES, 1).sort(0).values
+    forms = Forms(Calibration(scores), Adaptive(TYPICAL, 0.5, Calibration(2 * scores)))
+    tensors = forms.tensors()
+    again = Forms.from_tensors(tensors)
+    assert again.adaptive is not None
+    assert torch.equal(again.default.scores, 2 * scores)
+    assert again.adaptive.power == 0.5
+    assert Forms.from_tensors(Forms(Calibration(scores)).tensors()).adaptive is None
+    wrong = {
+        "typical": TYPICAL[1:],
+        "power": torch.tensor([0.4], dtype=torch.float64),
+        "adaptive_scores": scores.flip(0),
+    }
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=r"adaptive form|not sorted"):
+            Forms.from_tensors({**tensors, name: value})
+    with pytest.raises(ValueError, match="invalid numbers"):
+        Forms.from_tensors({**tensors, "typical": TYPICAL * torch.nan})

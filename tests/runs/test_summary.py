@@ -21,6 +21,7 @@ from forecast.runs.summary import (
     speed_details,
     speed_line,
     summary,
+    warnings,
 )
 from tests.report.made import BUSY, QUIET, result_of
 
@@ -225,10 +226,19 @@ def test_tensorboard_is_named_only_where_its_files_are(
     assert ("tensorboard" in capsys.readouterr().out) is is_named
 
 
-def test_intervals_of_the_windows_that_selected_the_model_are_perhaps_too_narrow() -> None:
-    result = {**ended(), "calibration": {"method": "in-sample"}}
-    assert str(interval_line(result)).endswith("perhaps too narrow: validation is too short to hold windows out.")
+def test_intervals_of_the_windows_that_selected_the_model_say_so_with_their_number() -> None:
+    result = {**ended(), "calibration": {"method": "in-sample", "windows": 12}}
+    result["data"] = {**result["data"], "windows": {"test": 23}}
+    end = "; calibrated in-sample, on 12 windows that also selected the model, and tested on 23 windows."
+    assert str(interval_line(result)).endswith(end)
     assert interval_line({**ended(), "test": {"intervals": None, "by_step": []}}) is None
+
+
+def test_a_test_coverage_far_from_its_level_is_a_warning() -> None:
+    result = result_of(linear=0.5)
+    assert warnings(result) == []
+    result["test"]["intervals"] = {"coverage_80": 0.672, "coverage_95": 0.94}
+    assert warnings(result) == ["80 % intervals were too narrow on the test split: they covered 67.2 %"]
 
 
 def test_each_warning_is_a_line_with_a_prefix_however_narrow_the_output(

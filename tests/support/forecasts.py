@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.torch import load_file, save_file
 
+from forecast.evaluation.adaptive import Adaptive, Forms
+from forecast.evaluation.intervals import Calibration
 from forecast.predict.__main__ import main as predict
-from tests.support.small import rewrite
+from tests.support.small import rewrite, seal
 
 
 def forecast(run: Path, source: Path, output: Path) -> int:
@@ -48,6 +51,17 @@ def put(*keys: str, value: Any) -> Callable[[dict[str, Any]], None]:
             node[keys[-1]] = value
 
     return change
+
+
+def make_adaptive(run: Path, power: float = 0.5) -> Path:
+    """Add to a run folder an adaptive interval form with the scores of its plain form, and return it."""
+    path = run / "calibration.safetensors"
+    plain = Forms.from_tensors(load_file(path)).plain
+    _, horizon, series, _ = plain.scores.shape
+    typical = plain.scores[..., 0].abs().nanmean(0).reshape(horizon, series)
+    save_file(Forms(plain, Adaptive(typical, power, Calibration(plain.scores.clone()))).tensors(), path)
+    seal(run)
+    return run
 
 
 def expect_one_line(capsys: pytest.CaptureFixture[str]) -> str:

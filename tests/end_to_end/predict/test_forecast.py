@@ -262,9 +262,8 @@ def test_only_a_model_of_one_column_accepts_a_series(tiny_run: TinyRun) -> None:
         ):
             several.predict(given)  # type: ignore[arg-type]
     scaler = Scaler(several.scaler.mean[:1], several.scaler.scale[:1], ["load"])
-    one = replace(
-        several, model=lambda *_: torch.ones(1, HORIZON, 1), scaler=scaler, targets=["load"], past_covariates=[]
-    )
+    changes = {"scaler": scaler, "targets": ["load"], "past_covariates": [], "facts": None}
+    one = replace(several, model=lambda *_: torch.ones(1, HORIZON, 1), **changes)
     assert list(one.predict(series)) == list(one.predict(series.rename(None))) == ["load"]
     with pytest.raises(InputError, match="a Series 'oil'"):
         one.predict(series.rename("oil"))

@@ -1,6 +1,6 @@
 """Forecasts from files with gaps and duplicate times, repaired as in training."""
 
-from collections.abc import Sequence
+import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +12,13 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.evaluation.adaptive import adapted_shift
+from forecast.evaluation.adaptive import RowErrors
 from forecast.model.original_units import Context
 from forecast.predict import answer
-from forecast.predict.__main__ import main as predict
 from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
-from tests.support.forecasts import dated, forecast
+from tests.support.forecasts import dated, forecast, make_adaptive
 from tests.support.pictures import drawing
 from tests.support.small import CONTEXT, HORIZON, hourly, quick, write
 
@@ -113,62 +112,60 @@ def test_predict_repeats_the_forecast_of_the_last_test_window_with_gaps(repaired
     assert float(((again - stored) / hourly()[["load", "oil"]].std()).abs().max().max()) < 1e-5
 
 
-def test_adaptive_intervals_learn_from_no_value_after_a_gap(
-    repaired: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With interpolation an earlier forecast that begins in a gap would read the value after it."""
-    missing, contexts = repaired.config["data"]["missing"], []
-    stacked = answer.stack
-
-    def stack(windows: Sequence[Context]) -> Context:
-        contexts.append(stacked(windows).past)
-        return stacked(windows)
-
-    monkeypatch.setattr(answer, "stack", stack)
-    monkeypatch.setattr(answer, "MAX_PAST", 150)  # on both sides of the gap
-    gap, table = range(600, 606), hourly()
-    origins = len(table) - HORIZON + 1 - CONTEXT
-    for value in (0.0, 1e-3):  # added to the value after the gap
-        table.loc[gap.stop, "oil"] += value
-        source = write(tmp_path / "open.csv", table.drop(index=[*gap]))
-        words = ["--run", str(repaired.path), "--input", str(source), "--output", str(tmp_path / "next.csv")]
-        assert predict([*words, "--levels", "80", "--adaptive"]) == 0
-        kept = origins - len(gap) * (missing == "interpolate")
-        assert f"; adapted on {min(kept, answer.MAX_PAST)} earlier forecasts" in capsys.readouterr().out
-    before, after = contexts
-    ends = np.array(
-        [end for end in range(CONTEXT, len(table) - HORIZON + 1) if missing != "interpolate" or end - 1 not in gap]
-    )
-    for context, changed, end in zip(before, after, ends[-len(before) :], strict=True):
-        assert bool((context == changed).all()) == (end <= gap.stop or end - CONTEXT > gap.stop)
+def test_earlier_forecasts_in_one_batch_read_what_each_would_read_alone(repaired: TinyRun) -> None:
+    forecaster = load(repaired.path)
+    series = forecaster.read(repaired.source)
+    origins = np.array([600, 655, 688, 699])
+    future_known = forecaster.context(series)[0].future_known
+    together = forecaster.earlier(series, origins, future_known)
+    for place, origin in enumerate(origins[:3]):
+        alone, _ = forecaster.context(series, int(origin))
+        for name, own in zip(Context._fields, alone, strict=True):
+            batched = getattr(together, name)
+            assert (own is None) == (batched is None)
+            assert own is None or torch.equal(batched[place], own[0])
+    torch.testing.assert_close(together.future_known[3, 1:], future_known[0, : HORIZON - 1])
 
 
-def test_intervals_adapt_to_the_errors_of_earlier_forecasts_where_values_were_measured(
-    repaired: TinyRun, monkeypatch: pytest.MonkeyPatch
+def test_an_earlier_forecast_does_not_begin_in_a_gap_whose_fill_reads_the_value_after_it(repaired: TinyRun) -> None:
+    forecaster = load(repaired.path)
+    series = forecaster.read(repaired.source)
+    begins_in_gap = {row + 1 for row in LAST_GAP} | {681}
+    origins = answer._earlier_origins(forecaster, series).tolist()
+    if repaired.config["data"]["missing"] == "interpolate":
+        assert not begins_in_gap & set(origins)
+    else:
+        assert begins_in_gap <= set(origins)
+
+
+def test_earlier_forecasts_are_scored_where_values_were_measured(
+    repaired: TinyRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given: list[Any] = []
+    add = RowErrors.add
 
-    def noted(*arguments: Any) -> torch.Tensor:
+    def noted(errors: RowErrors, *arguments: Any) -> None:
         given.append(arguments)
-        return adapted_shift(*arguments)
+        add(errors, *arguments)
 
-    monkeypatch.setattr(answer, "adapted_shift", noted)
-    monkeypatch.setattr(answer, "MAX_PAST", 150)
-    forecaster, whole, targets = load(repaired.path), hourly(), ["load", "oil"]
+    monkeypatch.setattr(RowErrors, "add", noted)
+    copied = make_adaptive(Path(shutil.copytree(repaired.path, tmp_path / "copied")))
+    forecaster, whole, targets = load(copied), hourly(), ["load", "oil"]
     forecaster.predict(repaired.table, levels=[80], adaptive=True)
-    _, forecasts, spread, future, observed, origins, at, percents = given[0]
-    assert (at, list(percents)) == (700, [80])
+    ((origins, residuals, spread),) = given
     rows = origins.numpy()[:, None] + np.arange(HORIZON)
-    measured = np.ones((700, 2), dtype=bool)
+    measured = np.ones((700 + HORIZON, 2), dtype=bool)
     measured[[*range(100, 110), *LAST_GAP]] = measured[680, 1] = False
-    np.testing.assert_array_equal(observed.numpy(), measured[rows])
-    np.testing.assert_allclose(future.numpy()[measured[rows]], whole[targets].to_numpy()[rows][measured[rows]])
-    for origin in (560, 655, 688):  # the last one has a gap in its look-back
+    measured[700:] = False
+    np.testing.assert_array_equal(residuals.isfinite().numpy(), measured[rows])
+    for origin in (620, 655, 688):  # the last one has a gap in its look-back
         place = origins.tolist().index(origin)
         before = repaired.table[repaired.table["date"] < whole["date"][origin]]
-        np.testing.assert_allclose(forecasts[place], forecaster.predict(before)[targets], rtol=1e-6)
+        truth = whole[targets].to_numpy()[origin : origin + HORIZON]
+        expected = np.where(residuals[place].isfinite(), truth - forecaster.predict(before)[targets], np.nan)
+        np.testing.assert_allclose(residuals[place], expected, rtol=1e-3, atol=1e-6)
     mean, scale = forecaster.scaler.mean[:2], forecaster.target_scale
-    for origin in (560, 655):
+    for origin in (620, 655):
         look_back = (whole[targets].to_numpy()[origin - CONTEXT : origin] - mean) / scale.numpy()
         expected = np.sqrt(look_back.var(0) + 0.2**2) * scale.numpy()
         np.testing.assert_allclose(spread[origins.tolist().index(origin), 0], expected, rtol=1e-5)

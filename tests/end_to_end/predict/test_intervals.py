@@ -15,13 +15,14 @@ from safetensors.torch import load_file
 import forecast
 from forecast.common.errors import InputError
 from forecast.export.__main__ import main as export
+from forecast.model.original_units import OriginalUnits
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.transplant import main as transplant
 from forecast.runs.ensemble import write_ensemble
 from tests.conftest import TinyRun
-from tests.support.forecasts import dated, edit, expect_one_line, put
+from tests.support.forecasts import dated, edit, expect_one_line, make_adaptive, put
 from tests.support.small import CONTEXT, HORIZON, rewrite, snapshot, write
 
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
@@ -131,9 +132,9 @@ def test_the_sidecar_describes_run_input_levels_and_calibration(tiny_run: TinyRu
     assert calibration["method"] == "cross-fitting"
     assert calibration["windows"] == tiny_run.result["calibration"]["windows"] == 60
     assert calibration["held_out_coverage"]["80"] == held_out["coverage_80"]
-    assert content["warnings"] == forecast.load(tiny_run.path).warnings(
-        forecast.load(tiny_run.path).read(tiny_run.source)
-    )
+    assert calibration["test_coverage"]["80"] == tiny_run.result["test"]["intervals"]["coverage_80"]
+    forecaster = forecast.load(tiny_run.path)
+    assert set(forecaster.warnings(forecaster.read(tiny_run.source))) <= set(content["warnings"])
 
 
 def test_a_forecast_without_levels_reads_no_calibration(
@@ -227,12 +228,22 @@ def test_no_file_of_an_ensemble_or_of_a_run_is_replaced(
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"windows": 60, "stored": 60}, "60 validation windows\n"),
-        ({"windows": 2785, "stored": 929}, "929 of 2,785 validation windows\n"),
-        ({"windows": 60}, "60 validation windows\n"),
+        ({"windows": 60, "stored": 60}, "60 validation windows; their coverage is not measured"),
+        (
+            {"windows": 2785, "stored": 929, "held_out_coverage": {"80": 0.804}, "test_coverage": {"80": 0.672}},
+            "929 of 2,785 validation windows; 80 % covered 67.2 % of the test split",
+        ),
+        (
+            {"windows": 60, "held_out_coverage": {"80": 0.81, "95": 0.6}},
+            "60 validation windows; 80 % covered 81.0 % of held-out validation",
+        ),
         (
             {"windows": 60, "method": "in-sample"},
-            "60 validation windows, which also selected the model: perhaps too narrow\n",
+            "60 validation windows, which also selected the model; their coverage is not measured",
+        ),
+        (
+            {"windows": 60, "method": "in-sample", "test_coverage": {"80": 0.974}},
+            "60 validation windows, which also selected the model; 80 % covered 97.4 % of the test split",
         ),
     ],
 )
@@ -243,83 +254,146 @@ def test_the_line_says_what_calibrated_the_intervals(
     facts: dict[str, Any],
     words: str,
 ) -> None:
-    """Without a held-out coverage of 80 and 95 %, as of other trained quantiles, cross-fitting is not in-sample."""
+    """Without a known coverage of 80 and 95 %, as of other trained quantiles, cross-fitting is not in-sample."""
     copied = Path(shutil.copytree(tiny_run.path, tmp_path / "copied"))
     manifest = json.loads((copied / "manifest.json").read_text())
     calibration = {"method": "cross-fitting", "explanation": "", "held_out_coverage": {"80": None, "95": None}}
     rewrite(copied / "manifest.json", {**manifest, "calibration": {**calibration, **facts}})
     assert command(copied, tiny_run.source, tmp_path / "next.csv", "--levels", "50") == 0
-    assert f"50 % intervals: calibrated on {words}" in capsys.readouterr().out
+    assert f"50 % intervals: calibrated on {words};" in capsys.readouterr().out
+
+
+def test_a_test_coverage_far_from_the_level_is_a_warning(
+    tiny_run: TinyRun, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(copied, put("validation_mse", value={}))
+    edit(copied, put("calibration", "test_coverage", value={"80": 0.672, "95": 0.94}))
+    for words, warns in ((["--levels", "80", "95"], True), (["--levels", "95"], False), ([], False)):
+        assert command(copied, tiny_run.source, tmp_path / "next.csv", *words) == 0
+        found = warnings_of(tmp_path / "next.csv", capsys)
+        assert found == ["80 % intervals were too narrow on the test split: they covered 67.2 %"][: int(warns)]
 
 
 # --- adaptive
 
 
-def test_adaptive_intervals_widen_after_a_change_of_the_series(tiny_run: TinyRun) -> None:
+def widths(table: pd.DataFrame, name: str = "load") -> pd.Series:
+    return table[f"{name}_upper_80"] - table[f"{name}_lower_80"]
+
+
+def test_intervals_widen_after_larger_errors_and_the_forecast_stays(tiny_run: TinyRun, copied: Path) -> None:
     table = tiny_run.table.copy()
-    noise = np.random.default_rng(5).normal(size=300)
-    table.loc[400:, "load"] += 150 * noise
-    forecaster = forecast.load(tiny_run.path)
-    with_spread = table.assign(load=tiny_run.table["load"].where(table.index >= 700 - CONTEXT, table["load"]))
-    plain, adapted = (forecaster.predict(with_spread, levels=[80], adaptive=choice) for choice in (False, True))
-    widths = [float((frame["load_upper_80"] - frame["load_lower_80"]).mean()) for frame in (plain, adapted)]
-    assert widths[1] > widths[0]
+    table.loc[640:651, "load"] += 500 * np.random.default_rng(5).normal(size=12)  # before the look-back
+    plain = forecast.load(tiny_run.path).predict(table, levels=[80])
+    adapted = forecast.load(make_adaptive(copied, power=1.0)).predict(table, levels=[80])
+    assert (widths(adapted) > 1.2 * widths(plain)).all()
     np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
 
 
-def test_a_quantile_beside_adaptive_intervals_is_not_adapted(
-    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+def test_past_forecasts_are_made_in_one_batch_of_limited_size(
+    copied: Path, tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forecast.predict.answer.MAX_PAST", 60)
-    forecaster, words = forecast.load(tiny_run.path), {"levels": [80], "quantile": 0.7}
-    plain, adapted = (forecaster.predict(tiny_run.table, **words, adaptive=choice) for choice in (False, True))
-    np.testing.assert_array_equal(plain[TARGETS], adapted[TARGETS])
-    assert not plain.equals(adapted)
+    sizes, forward = [], OriginalUnits.forward
+
+    def noted(model: OriginalUnits, past: torch.Tensor, *others: Any) -> torch.Tensor:
+        sizes.append(len(past))
+        return forward(model, past, *others)
+
+    monkeypatch.setattr(OriginalUnits, "forward", noted)
+    forecast.load(make_adaptive(copied)).predict(tiny_run.table, levels=[80])
+    assert sizes == [1, 84]  # 84 rows have an error that counts
+    monkeypatch.setattr("forecast.predict.answer.MAX_CELLS", 40)
+    forecast.load(copied).predict(tiny_run.table, levels=[80])
+    assert sizes[2:] == [1, 16]
 
 
-def test_an_adaptive_interval_contains_the_narrower_ones(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    crossing = torch.tensor([0.2, -0.2, -0.05, 0.05]).expand(HORIZON, len(TARGETS), 4)  # 95 to 55 %, 80 to 90 %
-    monkeypatch.setattr("forecast.predict.answer.MAX_PAST", 60)
-    monkeypatch.setattr("forecast.predict.answer.adapted_shift", lambda *arguments: crossing)
-    table = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[95, 80], adaptive=True)
-    wide = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[90])
-    for name in TARGETS:
-        for side in ("lower", "upper"):
-            for level in (80, 95):
-                np.testing.assert_allclose(table[f"{name}_{side}_{level}"], wide[f"{name}_{side}_90"], rtol=1e-6)
+def test_rows_of_training_say_nothing_of_future_errors(copied: Path, tiny_run: TinyRun) -> None:
+    last = tiny_run.table["date"][488]
+    assert tiny_run.result["data"]["last_training_row"] == str(last)
+    forecaster = forecast.load(make_adaptive(copied))
+    with pytest.raises(InputError, match=r"^adaptive: the input has fewer than 12 rows with earlier forecasts"):
+        forecaster.predict(tiny_run.table[:500], levels=[80], adaptive=True)
+    forecaster.predict(tiny_run.table[:501], levels=[80], adaptive=True)
 
 
-def test_an_ensemble_says_on_how_many_forecasts_each_member_adapted(
-    tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_quantile_is_the_end_of_its_interval(copied: Path, tiny_run: TinyRun) -> None:
+    forecaster = forecast.load(make_adaptive(copied))
+    ends = forecaster.predict(tiny_run.table, levels=[80])
+    upper = forecaster.predict(tiny_run.table, quantile=0.9)
+    np.testing.assert_allclose(upper["load"], ends["load_upper_80"])
+
+
+def test_the_line_and_the_sidecar_say_which_form_the_intervals_have(
+    tiny_run: TinyRun, copied: Path, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + HORIZON + 9))
-    words = ["--run", str(second_run), "--levels", "80", "--adaptive"]
-    assert command(tiny_run.path, source, tmp_path / "next.csv", *words) == 0
-    expected = "80 % intervals: mean of the intervals of 2 runs; adapted on 10 earlier forecasts\n"
-    assert expected in capsys.readouterr().out
-    assert sidecar(tmp_path / "next.csv")["intervals"]["adapted_on_forecasts"] == [10, 10]
+    useless = "plain form: past errors of this series do not foretell the next ones"
+    few = "plain form: the input has fewer than 12 rows with earlier forecasts, after training and one look-back"
+    short = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + 3))
+    make_adaptive(copied)
+    for runs, source, end, form in (
+        ([copied], tiny_run.source, "as wide as the errors of 84 earlier forecasts say", "adaptive"),
+        ([tiny_run.path], tiny_run.source, useless, useless),
+        ([copied], short, few, few),
+        ([copied, second_run], tiny_run.source, f"as wide as the errors of 84 earlier forecasts say; {useless}",
+         ["adaptive", useless]),
+    ):  # fmt: skip
+        words = [word for run in runs[1:] for word in ("--run", str(run))]
+        assert command(runs[0], source, tmp_path / "next.csv", *words, "--levels", "80") == 0
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("80 % intervals")]
+        assert line.endswith(f"; {end}")
+        assert sidecar(tmp_path / "next.csv")["intervals"]["form"] == form
 
 
-def test_an_ensemble_says_how_many_of_its_members_may_have_too_narrow_intervals(
+@pytest.mark.usefixtures("graph_once")
+def test_an_exported_model_says_that_it_uses_the_plain_form(
+    tiny_run: TinyRun, copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert export(["--run", str(make_adaptive(copied)), "--output", str(tmp_path / "model.pt2")]) == 0
+    words = ["--model", str(tmp_path / "model.pt2"), "--input", str(tiny_run.source), "--levels", "80"]
+    assert predict([*words, "--output", str(tmp_path / "file.csv")]) == 0
+    assert "; plain form: an exported model has no past errors\n" in capsys.readouterr().out
+    plain = forecast.load(tiny_run.path).predict(tiny_run.table, levels=[80])
+    np.testing.assert_allclose(dated(tmp_path / "file.csv"), plain, rtol=1e-6)
+
+
+def test_an_ensemble_says_the_worst_coverage_of_its_members_and_how_many_are_in_sample(
     tiny_run: TinyRun, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copied = Path(shutil.copytree(second_run, tmp_path / "copied"))
     manifest = json.loads((copied / "manifest.json").read_text())
-    narrow = {**manifest["calibration"], "method": "in-sample"}
+    narrow = {**manifest["calibration"], "method": "in-sample", "test_coverage": {"80": 0.411}}
     rewrite(copied / "manifest.json", {**manifest, "calibration": narrow})
     words = ["--run", str(copied), "--levels", "80"]
     assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 0
-    expected = "80 % intervals: mean of the intervals of 2 runs, 1 of them perhaps too narrow\n"
-    assert expected in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert (
+        "runs, 1 of them calibrated on windows that also selected the model; at worst, 80 % covered 41.1 %" in printed
+    )
+    assert "WARNING: 80 % intervals were too narrow on the test split: they covered 41.1 %" in printed
 
 
-def test_adaptive_intervals_say_on_how_many_forecasts_they_adapted(
-    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+# --- limits
+
+
+@pytest.mark.usefixtures("graph_once")
+def test_no_value_and_no_end_of_a_run_a_file_or_an_ensemble_crosses_a_limit(
+    tiny_run: TinyRun, copied: Path, second_run: Path, tmp_path: Path
 ) -> None:
-    source = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + HORIZON + 9))
-    assert command(tiny_run.path, source, tmp_path / "next.csv", "--levels", "80", "--adaptive") == 0
-    assert "; adapted on 10 earlier forecasts\n" in capsys.readouterr().out
-    assert sidecar(tmp_path / "next.csv")["intervals"]["adapted_on_forecasts"] == 10
+    table = tiny_run.table.assign(load=tiny_run.table["load"].clip(lower=970))
+    lowest = forecast.load(tiny_run.path).predict(table, levels=[80])[["load", "load_lower_80"]].min()
+    assert (lowest < 970).all()
+    limits = {"lower": [970.0, None], "upper": [None, None], "period": 24}
+    other = Path(shutil.copytree(second_run, tmp_path / "other"))
+    for run in (copied, other):
+        edit(run, put("limits", value=limits))
+    found = forecast.load(copied).predict(table, levels=[80])
+    assert found[["load", "load_lower_80"]].to_numpy().min() == 970
+    assert forecast.load(copied, other).predict(table, levels=[80])["load_lower_80"].min() == 970
+    assert export(["--run", str(copied), "--output", str(tmp_path / "model.pt2")]) == 0
+    np.testing.assert_allclose(forecast.load(tmp_path / "model.pt2").predict(table, levels=[80]), found, rtol=1e-6)
+    edit(copied, put("limits", "lower", value=[970.0]))
+    with pytest.raises(InputError, match="the limits do not fit the targets"):
+        forecast.load(copied)
 
 
 # --- refusals
@@ -349,14 +423,6 @@ def test_a_question_that_cannot_be_answered_is_refused_before_a_file_is_written(
     assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 2
     assert expect_one_line(capsys) == f"error: {message}\n"
     assert snapshot(tmp_path) == {}
-
-
-def test_too_few_rows_to_adapt_on_are_refused(
-    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + HORIZON - 1))
-    assert command(tiny_run.path, source, tmp_path / "next.csv", "--levels", "80", "--adaptive") == 2
-    assert "adaptive: needs 60 rows, the look-back and one horizon" in expect_one_line(capsys)
 
 
 def test_levels_under_another_attention_are_refused(

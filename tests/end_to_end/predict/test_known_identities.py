@@ -180,3 +180,18 @@ def test_an_exported_file_forecasts_like_its_run(ending: str, run: Path, tmp_pat
     assert float(((result - wanted) / scale).abs().max(axis=None)) < 1e-6
     command(tmp_path / "out.csv", model, tmp_path / "past.csv", tmp_path / "known.csv", model=True)
     pd.testing.assert_frame_equal(dated(tmp_path / "out.csv"), result, check_freq=False, check_exact=True)
+
+
+def test_earlier_forecasts_in_one_batch_read_the_known_covariates_that_each_would_read_alone(
+    known_run: Path, tmp_path: Path
+) -> None:
+    forecaster = forecast.load(known_run)
+    series = forecaster.read(save(tmp_path / "past.csv", past()), [save(tmp_path / "next.csv", future())])
+    origins = np.array([100, 150, len(series.frame) - 1])
+    ahead = forecaster.context(series)[0].future_known
+    together = forecaster.earlier(series, origins, ahead)
+    for place, origin in enumerate(origins[:2]):
+        alone, _ = forecaster.context(series, int(origin))
+        for name in ("past", "past_known", "future_known"):
+            np.testing.assert_array_equal(getattr(together, name)[place], getattr(alone, name)[0])
+    np.testing.assert_array_equal(together.future_known[2, 1:], ahead[0, :-1])
