@@ -22,7 +22,7 @@ def test_a_calibration_for_other_quantiles_is_refused(trained: tuple[float, ...]
     text = encoded(save(Calibration(scores, trained).tensors()))
     sizes = Sizes(2, 0, 0, 24, 3, quantiles=list(levels))
     if trained == levels:
-        assert calibration_of_text(text, Path("m.onnx"), sizes).trained == trained
+        assert calibration_of_text(text, Path("m.onnx"), sizes).plain.trained == trained
         return
     with pytest.raises(InputError, match=r"^m.onnx: its calibration is damaged \(it is for other quantiles than"):
         calibration_of_text(text, Path("m.onnx"), sizes)
