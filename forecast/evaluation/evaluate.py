@@ -173,6 +173,7 @@ def _evaluate_share(
             scores.append((part.origin.cpu(), mse.cpu(), mae.cpu()))
             if keep_residuals or intervals is not None:
                 spread = spread_of(part)
+                own = None if own is None else own.near(point, spread)
                 if intervals is not None:
                     scaled = (forecast, spread) if past is None else past.scaled(part, forecast, spread)
                     intervals.update(*scaled, part.future, part.future_observed, own)

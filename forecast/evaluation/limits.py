@@ -1,7 +1,7 @@
 """Limits that a series never crosses in training, and the piles of values on them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +119,17 @@ class WindowLimits:
         if level > 0.5:
             return torch.where(self.share_upper >= 1 - level, self.upper.to(clipped), clipped)
         return clipped
+
+    def near(self, point: Tensor, spread: Tensor) -> "WindowLimits":
+        """Return the limits with the shares of those within a spread (B, 1, C) of the point forecast (B, h, C) alone.
+
+        A storage that is half full is not full within the horizon because it was full last week.
+        """
+        lower, upper = (
+            torch.where((point - limit.to(point)).abs() <= spread, share, 0)
+            for limit, share in ((self.lower, self.share_lower), (self.upper, self.share_upper))
+        )
+        return replace(self, share_lower=lower, share_upper=upper)
 
     def held(self, future: Tensor) -> Tensor:
         """Return which targets (B, h, C) lie on a limit that the interval reaches, so that they are covered."""

@@ -54,6 +54,7 @@ def answer(forecaster: "Forecaster", series: Series, question: Question) -> Fore
         return Forecast(pd.DataFrame(values, index=dates, columns=targets))
     found, form, past = _quantiles(forecaster, series, context, output, question)
     if limits is not None:
+        limits = limits.near(middle(output), _spread(forecaster, context))
         found = torch.stack([limits.end(*pair) for pair in zip(found.unbind(-1), question.quantiles, strict=True)], -1)
     quantiles = found[0].numpy()
     if question.quantile is not None:

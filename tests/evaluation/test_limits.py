@@ -90,6 +90,13 @@ def test_a_lower_end_is_on_the_limit_where_its_share_of_values_is() -> None:
     assert short.share_lower[0, :, 0].tolist() == pytest.approx([0.1] * 6)
 
 
+def test_a_limit_further_than_a_spread_from_the_forecast_is_not_reached() -> None:
+    own = limits().at(torch.zeros(1, 40, 1), None, 2)
+    near = own.near(torch.tensor([0.9, 1.1]).view(1, 2, 1), torch.ones(1, 1, 1))
+    assert near.share_lower[0, :, 0].tolist() == [1, 0]
+    assert near.end(torch.full((1, 2, 1), 0.3), 0.1)[0, :, 0].tolist() == pytest.approx([0, 0.3])
+
+
 def test_intervals_of_intermittent_demand_cover_their_zeros_and_their_level() -> None:
     """Nine of ten values are 0, and forecasts lie a little above or below 0 by chance."""
     random = torch.Generator().manual_seed(0)
