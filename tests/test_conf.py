@@ -52,6 +52,7 @@ def test_every_file_begins_with_a_description(path: Path) -> None:
     assert len(description) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", OPTIONS, ids=name_of)
 def test_every_option_of_every_group_composes(path: Path) -> None:
     group, option = path.parent.relative_to(CONF).as_posix(), path.stem
@@ -99,6 +100,7 @@ def lengths_of(*words: str) -> tuple[Any, ...]:
     return config["context_length"], config["horizon"], config["model"].get("patch_length")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in OPTIONS if path.parent.name in ("data", "experiment")], ids=name_of)
 def test_a_preset_and_an_experiment_fix_their_lengths_and_an_own_table_does_not(path: Path) -> None:
     word = f"{path.parent.name}={path.stem}"
