@@ -59,10 +59,10 @@ def score(
     validation windows. The errors of the ridge on training windows choose how far intervals follow recent errors.
     """
     period = seasonal_period(data.source.series.frequency)
-    power = 0.0
+    power, limits = 0.0, scaled_limits(data)
     if group.leads:
-        power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, scaled_limits(data))
-    scorer = _Scorer(network, data, group, folds, group.hand_out(power) if group.size > 1 else power)
+        power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, limits)
+    scorer = _Scorer(network, data, group, folds, group.hand_out(power) if group.size > 1 else power, limits)
     naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
 
     def linear_path(batch: Batch) -> Tensor:
@@ -98,6 +98,7 @@ class _Scorer:
     group: Group
     folds: Sequence[Fold] | None
     power: float
+    limits: Limits
 
     def row(self, forecaster: Forecaster, *, selected: bool = False, trained: tuple[float, ...] = ()) -> Row:
         """Return the evaluations of a forecaster; validation has `selected` its weights or not.
@@ -106,7 +107,7 @@ class _Scorer:
         """
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
         windows, test = self.data.parts["validation"], self.data.parts["test"]
-        limits = scaled_limits(self.data)
+        limits = self.limits
         validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units, limits=limits)
         residuals: HeldOut | None = None
         if selected and self.folds is not None:

@@ -83,7 +83,7 @@ def _quantiles(
 
 
 EXPORTED = "an exported model has no past errors"
-USELESS = "past errors of this series do not foretell the next ones"
+USELESS = "past errors of this series do not predict the next ones"
 TOO_FEW = "the adaptive form has too few held-out windows for these levels"
 NOT_FOR_THE_MODEL = (EXPORTED, USELESS, TOO_FEW)
 """Reasons for plain intervals that more rows do not change."""

@@ -10,8 +10,6 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.evaluation.intervals import interval_levels
 
-MEDIAN = 0.5
-
 
 @dataclass(frozen=True)
 class Question:

@@ -326,7 +326,7 @@ def test_a_quantile_is_the_end_of_its_interval(copied: Path, tiny_run: TinyRun) 
 def test_the_line_and_the_sidecar_say_which_form_the_intervals_have(
     tiny_run: TinyRun, copied: Path, second_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    useless = "plain form: past errors of this series do not foretell the next ones"
+    useless = "plain form: past errors of this series do not predict the next ones"
     few = "plain form: the input has fewer than 12 rows with earlier forecasts, after training and one look-back"
     short = write(tmp_path / "short.csv", tiny_run.table.tail(CONTEXT + 3))
     make_adaptive(copied)
