@@ -52,6 +52,11 @@ class Block:
     before: range
     after: range
 
+    @property
+    def is_selected(self) -> bool:
+        """Whether other windows select the weights of this block."""
+        return len(self.before) + len(self.after) > 0
+
     def selecting(self, values: Tensor) -> Tensor:
         """Return the rows of `values` (n, ...), one for each window of the split, that select for this block."""
         parts = [values[part.start : part.stop] for part in (self.before, self.after)]
@@ -282,7 +287,8 @@ def held_out(
                 parts.append(Residuals.of(evaluation, positions, windows))
     finally:
         network.load_state_dict(own)
-    return HeldOut(Residuals.joined(parts), CROSS_FITTING, len(windows), halves(windows)) if group.leads else None
+    method = CROSS_FITTING if any(fold.block.is_selected for fold in folds) else NOT_SELECTED
+    return HeldOut(Residuals.joined(parts), method, len(windows), halves(windows)) if group.leads else None
 
 
 def split_residuals(evaluation: Evaluation, windows: Windows, *, selected: bool) -> HeldOut:

@@ -1,4 +1,7 @@
-"""The start of the model's linear path: a naive forecast, unless ridge or smoothing is significantly better."""
+"""The start of the model's linear path: a naive forecast, unless ridge or smoothing is significantly better.
+
+With little evidence it is a combination of all of them.
+"""
 
 import math
 from collections.abc import Sequence
@@ -9,12 +12,14 @@ from torch import Tensor
 
 from forecast.common.text import counted
 from forecast.data.windows import Windows
+from forecast.evaluation.combination import Members
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.ridge import LinearMap, Ridge, fit_ridge, refit
 from forecast.evaluation.series_maps import fit_series
 from forecast.evaluation.significance import block_means, surely_below_zero
+from forecast.evaluation.smoothing import fit_smoothing
 
-MEAN, LAST, SEASON = "the window's mean", "the last value", "the last season"
+MEAN, LAST, SEASON = "the window's mean", "the last value", "the seasonal naive forecast"
 
 HALF_LIVES = (1, 2, 4)
 """Half-lives, in steps, of the candidates of exponential smoothing."""
@@ -40,17 +45,20 @@ class LinearMaps:
     """The linear maps of a run: the ridge baseline (row *linear* of every result), and the start of the linear path.
 
     `start` is None if the model has no linear path that starts from a map. `offsets` (h, C, K) are the quantiles of its
-    training residuals, relative to the spread of each window; None for a point forecast.
+    training residuals, relative to the spread of each window; None for a point forecast. `held_out` are the starts that
+    were chosen without each block of validation windows, if validation chose the weights of a combination.
     """
 
     baseline: Ridge
     start: LinearMap | None
     offsets: Tensor | None = None
+    held_out: tuple[LinearMap, ...] = ()
 
     def to(self, device: torch.device | str) -> "LinearMaps":
         """Return the maps on another device."""
         start = None if self.start is None else self.start.to(device)
-        return LinearMaps(self.baseline.to(device), start, None if self.offsets is None else self.offsets.to(device))
+        offsets = None if self.offsets is None else self.offsets.to(device)
+        return LinearMaps(self.baseline.to(device), start, offsets, tuple(one.to(device) for one in self.held_out))
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ def fit_maps(
     ridge = fit_ridge(train, validation)
     if not starts:
         return LinearMaps(ridge, None)
-    start = choose_start(
+    start, held_out = choose_start(
         ridge,
         train,
         validation,
@@ -91,7 +99,8 @@ def fit_maps(
         batch_size=batch_size,
         each_series=each_series,
     )
-    return LinearMaps(ridge, start, fit_offsets(start, train, quantiles, batch_size) if quantiles else None)
+    offsets = fit_offsets(start, train, quantiles, batch_size) if quantiles else None
+    return LinearMaps(ridge, start, offsets, held_out)
 
 
 MAX_WINDOWS = 2000
@@ -124,7 +133,7 @@ def naive_maps(look_back: int, horizon: int, period: int) -> list[LinearMap]:
     return maps
 
 
-def smoothing_maps(look_back: int, horizon: int) -> list[LinearMap]:
+def half_life_maps(look_back: int, horizon: int) -> list[LinearMap]:
     """Return simple exponential smoothing as maps (look_back, horizon), if the look-back spans four half-lives.
 
     Source: Hyndman and Athanasopoulos, "Forecasting: Principles and Practice", 2021, section 8.1.
@@ -146,12 +155,14 @@ def choose_start(
     confidence: float | None,
     batch_size: int = 256,
     each_series: bool = False,
-) -> LinearMap:
+) -> tuple[LinearMap, tuple[LinearMap, ...]]:
     """Return the start of the linear path: the best naive forecast, or a challenger if that is significantly better.
 
     The challengers are `ridge`, simple exponential smoothing and, with `each_series`, a map of each series. All are
     scored on `validation`. If that is shorter than `ENOUGH` horizons, the last windows of `train` are added and score
-    maps fitted on earlier targets: on a short split, above all of a random walk, a map may fit by chance.
+    maps fitted on earlier targets: on a short split, above all of a random walk, a map may fit by chance. If no
+    challenger is significantly better then, the start is a combination of naive forecasts, ridge and exponential
+    smoothing, unless one of them is significantly better on validation.
 
     Parameters
     ----------
@@ -162,11 +173,16 @@ def choose_start(
     confidence
         Confidence level, 0.5 to 1, that the challenger is better, from the means of blocks of windows. Its score must
         be better too. Neighbouring blocks share targets, so the error rate is slightly too high: 12 of 100 at 0.9, for
-        moving averages as long as the overlap. With None, a better score is enough.
+        moving averages as long as the overlap. With None, a better score is enough, and nothing is combined.
     batch_size
         Windows per batch.
     each_series
         Whether a map of each series is a challenger (`forecast.evaluation.series_maps`).
+
+    Returns
+    -------
+    tuple
+        The start, and the combinations without each block of validation; empty if the start is none.
     """
 
     def fitted(windows: Windows, shared: Ridge) -> list[LinearMap]:
@@ -174,28 +190,52 @@ def choose_start(
         return [shared, *([fit_series(windows, validation, shared)] if own else [])]
 
     trials = [_Trial(validation, fitted(train, ridge))]
-    if int(validation.starts[-1] - validation.starts[0]) + validation.horizon < ENOUGH * validation.horizon:
-        early, late = split_in_time(train, ridge.every)
-        trials += [_Trial(late, fitted(early, refit(early, ridge)))] if len(early) else []
+    span = int(validation.starts[-1] - validation.starts[0]) + validation.horizon
+    is_short = span < ENOUGH * validation.horizon
+    early, late = split_in_time(train, ridge.every)
+    if is_short and len(early):
+        trials.append(_Trial(late, fitted(early, refit(early, ridge))))
     naive, smoothing = (
         naive_maps(ridge.look_back, train.horizon, period),
-        smoothing_maps(ridge.look_back, train.horizon),
+        half_life_maps(ridge.look_back, train.horizon),
     )
     maps = [*trials[0].fitted, *smoothing, *naive]
     errors = [_errors(trial, [*smoothing, *naive], batch_size) for trial in trials]
     scores = torch.cat(errors, 1).nanmean(1).tolist()
     first = len(maps) - len(naive)
     best, challenger = (min(places, key=scores.__getitem__) for places in (range(first, len(maps)), range(first)))
-    if not scores[challenger] < scores[best]:
-        return maps[best]
+    is_better = scores[challenger] < scores[best]
     if confidence is None:
-        return maps[challenger]
-    gains = [mse[challenger] - mse[best] for mse in errors]
-    blocks = [
-        block_means(gain, trial.windows.overlap, FEWEST, lengthen=False)
-        for gain, trial in zip(gains, trials, strict=True)
+        return maps[challenger if is_better else best], ()
+    if is_better:
+        gains = [mse[challenger] - mse[best] for mse in errors]
+        if _surely_negative(gains, [trial.windows for trial in trials], confidence):
+            return maps[challenger], ()
+    if not is_short:
+        return maps[best], ()
+
+    def members(windows: Windows, trial: _Trial) -> list[LinearMap]:
+        return [*trial.fitted, fit_smoothing(windows, ridge.look_back, period), *naive]
+
+    own = members(train, trials[0])
+    split = len(early) > 0
+    before = members(early, trials[1]) if split else own
+    pool = Members.of(own, before, late if split else train, validation, split=split)
+    combined = pool.combined()
+    mse = _errors(_Trial(validation, []), [combined, *own], batch_size)
+    alone = int(mse[1:].nanmean(1).argmin())
+    if _surely_negative([mse[1 + alone] - mse[0]], [validation], confidence):
+        return own[alone], ()
+    return combined, pool.held_out()
+
+
+def _surely_negative(differences: Sequence[Tensor], windows: Sequence[Windows], confidence: float) -> bool:
+    """Return whether the mean difference of each window's errors (W,), in several splits, is surely below 0."""
+    means = [
+        block_means(difference, split.overlap, FEWEST, lengthen=False)
+        for difference, split in zip(differences, windows, strict=True)
     ]
-    return maps[challenger if surely_below_zero(torch.cat(blocks), confidence, FEWEST) else best]
+    return surely_below_zero(torch.cat(means), confidence, FEWEST) is True
 
 
 def _errors(trial: _Trial, others: list[LinearMap], batch_size: int) -> Tensor:

@@ -263,15 +263,23 @@ def best_line(result: Mapping[str, Any]) -> str:
         blocks = counted(result["model"]["validation_blocks"], "block")
         cure = "training.start_confidence=null lets any better score count"
         why = f"validation has {blocks} of windows, and a training counts only with {FEWEST}"
-        return f"{line}: {why}, so the forecast is the linear path's start; {cure}."
+        return f"{line}: {why}; {cure}. {_start_alone(result)}"
     if best == 0:
         few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
-        return f"{line}: training added nothing beyond chance, so the forecast is the linear path's start.{few}"
+        return f"{line}: training added nothing beyond chance.{few} {_start_alone(result)}"
     if share is None:
         return f"{line}."
     percent = f"{100 * share:.0f}", f"{100 - 100 * share:.0f}"
     model, path = ("<1", ">99") if 0 < share < 0.005 else percent  # a positive share is never printed as 0
     return f"{line}. Forecast = {model} % encoder-decoder + {path} % linear path."
+
+
+def _start_alone(result: Mapping[str, Any]) -> str:
+    """Return what a forecast without training is made of."""
+    start = result.get("linear_path_start")
+    if start is None:
+        return "Forecast = the linear path's start."
+    return f"Forecast = {start}{'' if '+' in start else ' alone'}."
 
 
 def can_count(result: Mapping[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """The fit of a run: the Lightning trainer, its callbacks, and the best weights at the end."""
 
+import copy
 import hashlib
 import json
 import logging
@@ -21,15 +22,16 @@ from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
 from forecast.common.memory import keep_freed_memory
 from forecast.data.datamodule import ForecastData
+from forecast.evaluation.combination import whole
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import Fold, blocks
 from forecast.evaluation.mixing import QuantileSums
-from forecast.evaluation.significance import Evidence
+from forecast.evaluation.significance import FEWEST, Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
 from forecast.runs.resume import RESTART_HINT
 from forecast.runs.summary import TIME
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
-from forecast.training.callbacks.folds import FoldSelection, Start
+from forecast.training.callbacks.folds import NETWORK, FoldSelection, Start
 from forecast.training.callbacks.loop_state import stopped_by
 from forecast.training.callbacks.probe import Probe
 from forecast.training.callbacks.profile import Profile
@@ -40,6 +42,9 @@ from forecast.training.prepare import Preparation
 from forecast.training.task import ForecastTask
 
 logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+
+PATH = "network.linear_path."
+"""Prefix of the linear path's weights in a task."""
 
 HASHED_ROWS = 2**16
 """Rows of a table hashed in one chunk."""
@@ -117,7 +122,7 @@ def fit(
     callbacks = [speed, *prepared.callbacks, *progress, *profiles, timer, *selections, checkpoints]
     trainer = _make_trainer(prepared, group, logger, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
-        return _restore_end(task, speed, probe, selection, resumed)
+        return _restore_end(prepared, speed, probe, selection, resumed)
     if settings.compile and data.first_step < task.total_steps:
         task.to(prepared.device).train()
         task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
@@ -131,7 +136,7 @@ def fit(
         steps=trainer.global_step,
         best_step=best.step,
         status=status,
-        folds=None if selection is None else selection.folds(),
+        folds=_folds(prepared, selection),
         **_callback_results(speed, probe),
     )
 
@@ -139,7 +144,39 @@ def fit(
 def fold_selection(prepared: Preparation, start: Start | None = None) -> FoldSelection | None:
     """Return the callback that selects weights without each validation block; None if the windows are too few."""
     parts = blocks(prepared.data.parts["validation"])
-    return None if parts is None else FoldSelection(parts, start, prepared.task.state_dict())
+    return None if parts is None else FoldSelection(parts, start, _start_weights(prepared, len(parts)))
+
+
+def _start_weights(prepared: Preparation, count: int) -> list[dict[str, Tensor]]:
+    """Return the task's weights before training for each of `count` blocks, on the CPU."""
+    shared = copy_weights(prepared.task)
+    maps = prepared.linear_maps
+    if not maps.held_out:
+        return [shared] * count
+    path = copy.deepcopy(prepared.network.linear_path)
+    assert path is not None
+    states = []
+    for start in maps.held_out:
+        path.start_from(start.weight, start.known, maps.offsets)
+        own = {f"{PATH}{name}": tensor.detach().cpu().clone() for name, tensor in path.state_dict().items()}
+        states.append({**shared, **own})
+    return states
+
+
+def _folds(prepared: Preparation, selection: FoldSelection | None) -> list[Fold] | None:
+    """Return the blocks with the weights that were selected without each; None if the windows are too few for blocks.
+
+    If they are too few, and the start is a combination that no training can replace, all windows are one block: the
+    combination that was chosen by training windows alone forecasts it.
+    """
+    if selection is not None:
+        return selection.folds()
+    judged = prepared.validation_blocks
+    if not prepared.linear_maps.held_out or judged is None or judged >= FEWEST:
+        return None
+    (weights,) = _start_weights(prepared, 1)
+    network = {name.removeprefix(NETWORK): tensor for name, tensor in weights.items()}
+    return [Fold(whole(prepared.data.parts["validation"]), network)]
 
 
 def _check_same_data(fingerprint: str, group: Group) -> None:
@@ -235,9 +272,13 @@ def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
 
 
 def _restore_end(
-    task: ForecastTask, speed: Speed, probe: Probe | None, selection: FoldSelection | None, resumed: dict[str, Any]
+    prepared: Preparation,
+    speed: Speed,
+    probe: Probe | None,
+    selection: FoldSelection | None,
+    resumed: dict[str, Any],
 ) -> Fit:
-    task.load_state_dict(resumed["best"]["weights"])
+    prepared.task.load_state_dict(resumed["best"]["weights"])
     for callback in (speed, probe, selection):
         if callback is not None and callback.state_key in resumed["callbacks"]:
             callback.load_state_dict(resumed["callbacks"][callback.state_key])
@@ -245,7 +286,7 @@ def _restore_end(
         steps=resumed["step"],
         best_step=resumed["best"]["step"],
         status=resumed["stopped_by"],
-        folds=None if selection is None else selection.folds(),
+        folds=_folds(prepared, selection),
         **_callback_results(speed, probe),
     )
 

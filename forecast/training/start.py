@@ -178,7 +178,8 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
         f"on {fitted_on}{_known_inputs(prepared)}"
     )
     if start is not None:
-        source = "this ridge regression" if start.name == ridge.name else start.name
+        combined = "a combination: " if "+" in start.name else ""
+        source = "this ridge regression" if start.name == ridge.name else f"{combined}{start.name}"
         print(f"linear path of the model: starts from {source}")
     done = "" if resumed is None else f", resuming after step {resumed['step']:,}"
     processes = f" on {group.size} processes" if group.size > 1 else ""
@@ -187,7 +188,7 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     if (blocks := prepared.validation_blocks) is not None and blocks < FEWEST:
         print(
             f"note: validation has {counted(blocks, 'block')} of windows, and a training counts only with at least "
-            f"{FEWEST}: the forecast will be the linear path's start. Lengthen validation (data.split), shorten the "
+            f"{FEWEST}: the forecast will be this start. Lengthen validation (data.split), shorten the "
             "horizon, or set training.start_confidence=null"
         )
     print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)

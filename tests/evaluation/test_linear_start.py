@@ -1,6 +1,7 @@
 """The start of the linear path: a naive forecast, unless the ridge is significantly better."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -13,13 +14,18 @@ from forecast.evaluation.linear_start import (
     SEASON,
     choose_start,
     fit_maps,
+    half_life_maps,
     naive_maps,
-    smoothing_maps,
     split_in_time,
 )
-from forecast.evaluation.ridge import fit_ridge, refit
+from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
 from forecast.evaluation.scoring import SeasonalNaive, last_value
 from tests.support.examples import make_windows, split_windows
+
+
+def chosen(*given: Any, **options: Any) -> LinearMap:
+    """Return the start alone."""
+    return choose_start(*given, **options)[0]
 
 
 def test_the_naive_maps_equal_the_naive_forecasts() -> None:
@@ -68,16 +74,16 @@ def test_a_random_walk_starts_from_the_last_value_and_a_seasonal_one_from_the_la
 
 def test_noise_around_a_level_starts_from_the_mean_and_a_linear_law_from_the_ridge() -> None:
     (train, validation), other = split_windows(), split_windows()
-    assert choose_start(fit_ridge(train, validation), train, validation, period=4, confidence=0.9).name == MEAN
+    assert chosen(fit_ridge(train, validation), train, validation, period=4, confidence=0.9).name == MEAN
     follow_law(*other)
     ridge = fit_ridge(*other)
-    assert choose_start(ridge, *other, period=4, confidence=0.9) is ridge
+    assert chosen(ridge, *other, period=4, confidence=0.9) is ridge
 
 
 def test_a_ridge_that_is_better_by_chance_is_chosen_only_without_a_confidence() -> None:
     train, validation = split_windows()
     ridge = fit_ridge(train, validation)
-    naive = choose_start(ridge, train, validation, period=1, confidence=0.9)
+    naive = chosen(ridge, train, validation, period=1, confidence=0.9)
     batch = validation.batch(torch.arange(len(validation)))
     target = naive(batch)
     better = replace(ridge, weight=naive.weight.clone())
@@ -85,11 +91,9 @@ def test_a_ridge_that_is_better_by_chance_is_chosen_only_without_a_confidence() 
     for sign in (1, -1):  # one of the two small changes is better, by almost nothing
         changed = replace(better, weight=better.weight + sign * noise)
         assert not torch.equal(changed(batch), target)
-        assert choose_start(changed, train, validation, period=1, confidence=0.9).name == naive.name
+        assert chosen(changed, train, validation, period=1, confidence=0.9).name == naive.name
     by_score = {
-        choose_start(
-            replace(better, weight=better.weight + sign * noise), train, validation, period=1, confidence=None
-        ).name
+        chosen(replace(better, weight=better.weight + sign * noise), train, validation, period=1, confidence=None).name
         for sign in (1, -1)
     }
     assert "ridge" in by_score
@@ -103,10 +107,10 @@ def test_a_start_is_not_chosen_on_a_short_validation_split_alone() -> None:
     ridge = fit_ridge(train, validation)
     middle = replace(validation, starts=validation.starts[:28])  # ten horizons
     splits = (validation, middle, short)
-    whole, part, tail = (choose_start(ridge, train, split, period=4, confidence=0.9) for split in splits)
+    whole, part, tail = (chosen(ridge, train, split, period=4, confidence=0.9) for split in splits)
     assert whole.name == SEASON  # it spans enough horizons
-    assert part.name == LAST
-    assert tail.name == LAST
+    assert part.name == SEASON  # surely better than the combination there
+    assert tail.name.startswith("52 % last value + 38 % exponential smoothing")
 
 
 def follow_law(*splits: Windows) -> None:
@@ -116,14 +120,16 @@ def follow_law(*splits: Windows) -> None:
             windows.values[row] = 1.8 * windows.values[row - 1] - windows.values[row - 2]
 
 
-@pytest.mark.parametrize(("windows", "name"), [(5, LAST), (6, LAST), (9, "ridge")])
-def test_fewer_than_three_blocks_never_choose_the_ridge(windows: int, name: str) -> None:
+@pytest.mark.parametrize(("windows", "is_sure"), [(5, False), (6, False), (9, True)])
+def test_fewer_than_three_blocks_are_no_proof(windows: int, is_sure: bool) -> None:
     train, validation = split_windows()
     follow_law(train, validation)
     ridge = fit_ridge(train, validation)
     first = replace(train, starts=train.starts[:1])  # no early windows
     some = replace(validation, starts=validation.starts[:windows])
-    assert choose_start(ridge, first, some, period=1, confidence=0.9).name == name
+    start, held_out = choose_start(ridge, first, some, period=1, confidence=0.9)
+    assert start is ridge  # which has no error here
+    assert (held_out == ()) == is_sure
 
 
 def test_windows_further_apart_than_a_horizon_are_blocks_of_their_own() -> None:
@@ -132,8 +138,8 @@ def test_windows_further_apart_than_a_horizon_are_blocks_of_their_own() -> None:
     ridge, first = fit_ridge(train, validation), replace(train, starts=train.starts[:1])
     near = replace(validation, starts=validation.starts[:4])
     apart = replace(validation, starts=validation.starts[:13:4])  # four too
-    assert choose_start(ridge, first, near, period=1, confidence=0.9).name == LAST
-    assert choose_start(ridge, first, apart, period=1, confidence=0.9).name == "ridge"
+    assert choose_start(ridge, first, near, period=1, confidence=0.9)[1] != ()
+    assert choose_start(ridge, first, apart, period=1, confidence=0.9) == (ridge, ())
 
 
 def test_a_ridge_that_is_worse_on_all_windows_is_not_chosen() -> None:
@@ -142,9 +148,8 @@ def test_a_ridge_that_is_worse_on_all_windows_is_not_chosen() -> None:
     ridge = fit_ridge(train, train)
     few = replace(validation, starts=validation.starts[:11])  # fewer than a block
     validation.values[:] = 40.0 * torch.arange(300)[:, None] % 1000 - 500.0
-    start = choose_start(ridge, train, few, period=1, confidence=0.9)
-    assert start.name in (LAST, MEAN)
-    assert choose_start(ridge, train, few, period=1, confidence=None).name != "ridge"
+    assert "ridge" not in chosen(ridge, train, few, period=1, confidence=0.9).name
+    assert chosen(ridge, train, few, period=1, confidence=None).name != "ridge"
 
 
 def test_smoothing_wins_on_a_level_with_noise() -> None:
@@ -155,16 +160,16 @@ def test_smoothing_wins_on_a_level_with_noise() -> None:
     train.values[:], validation.values[:] = level + noise, level + noise
     ridge = fit_ridge(train, validation)
     poor = replace(ridge, weight=-ridge.weight)
-    start = choose_start(poor, train, validation, period=1, confidence=None)
+    start = chosen(poor, train, validation, period=1, confidence=None)
     assert start.name.startswith("exponential smoothing")
-    for smoothing in smoothing_maps(8, 3):
+    for smoothing in half_life_maps(8, 3):
         torch.testing.assert_close(smoothing.weight.sum(0), torch.ones(3))
     batch = validation.batch(torch.tensor([0]))
     constant = batch._replace(past=torch.full_like(batch.past, 5.0))
-    assert torch.allclose(smoothing_maps(8, 3)[0](constant), torch.tensor(5.0))
-    half, quarter = smoothing_maps(400, 3)[0].weight[-2:, 0].flip(0).tolist()
+    assert torch.allclose(half_life_maps(8, 3)[0](constant), torch.tensor(5.0))
+    half, quarter = half_life_maps(400, 3)[0].weight[-2:, 0].flip(0).tolist()
     assert (half, quarter) == pytest.approx((0.5, 0.25))
-    assert [one.name for one in smoothing_maps(8, 3)][1:] == ["exponential smoothing, half-life 2 steps"]
+    assert [one.name for one in half_life_maps(8, 3)][1:] == ["exponential smoothing, half-life 2 steps"]
 
 
 def test_late_training_windows_are_scored_by_a_map_fitted_on_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,15 +179,15 @@ def test_late_training_windows_are_scored_by_a_map_fitted_on_earlier_ones(monkey
         "forecast.evaluation.linear_start.refit", lambda early, ridge: fitted.append(early) or refit(early, ridge)
     )
     ridge = fit_ridge(train, validation)
-    choose_start(ridge, train, short, period=1, confidence=0.9)
+    chosen(ridge, train, short, period=1, confidence=0.9)
     (early,) = fitted
     assert int(early.starts.max()) < 0.6 * len(train)
     scored = []
     monkeypatch.setattr(
         "forecast.evaluation.linear_start.evaluate", lambda *given: scored.append(given[0]) or evaluate(*given)
     )
-    choose_start(ridge, train, short, period=1, confidence=0.9)
-    assert sum(forecaster is ridge for forecaster in scored) == 1  # on validation alone
+    chosen(ridge, train, short, period=1, confidence=0.9)
+    assert sum(forecaster is ridge for forecaster in scored) == 2  # on validation alone, also beside the combination
 
 
 def test_windows_without_a_target_do_not_change_the_choice() -> None:
@@ -192,4 +197,4 @@ def test_windows_without_a_target_do_not_change_the_choice() -> None:
     ridge = fit_ridge(train, validation)
     observed[210:216] = False
     with_gap = replace(validation, observed=observed)
-    assert choose_start(ridge, train, with_gap, period=1, confidence=0.9) is ridge
+    assert chosen(ridge, train, with_gap, period=1, confidence=0.9) is ridge

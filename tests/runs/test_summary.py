@@ -265,7 +265,20 @@ def test_a_model_without_a_linear_path_has_no_row_for_it() -> None:
 @pytest.mark.parametrize(("steps", "said"), [(30, True), (99, True), (100, False)])
 def test_few_steps_without_a_gain_prove_nothing(steps: int, said: bool) -> None:
     text = best_line(ended(best_step=0, steps=steps))
-    assert text.endswith(f" {steps} steps are too few to judge a training.") is said
+    assert (f" {steps} steps are too few to judge a training." in text) is said
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ("ridge", "ridge alone"),
+        ("60 % ridge + 40 % last value", "60 % ridge + 40 % last value"),
+        (None, "the linear path's start"),
+    ],
+)
+def test_the_last_line_says_what_an_untrained_forecast_is(start: str | None, words: str) -> None:
+    text = best_line({**ended(best_step=0), "linear_path_start": start})
+    assert text.endswith(f" Forecast = {words}.")
 
 
 def test_a_seasonal_naive_without_error_leaves_no_skill() -> None:
@@ -336,7 +349,7 @@ def test_the_limit_that_stopped_the_training_is_named(status: str, end: str) -> 
     stopped = f" (stopped by {end})" if end else ""
     assert best_line({**ended(share=None), "status": status}) == f"Best step 93 of 372{stopped}."
     line = best_line({**ended(best_step=0, share=0.0), "status": status})
-    assert line.startswith(f"Best step 0 of 372{stopped}: training added nothing beyond chance, so the forecast is ")
+    assert line.startswith(f"Best step 0 of 372{stopped}: training added nothing beyond chance. Forecast = ")
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def test_a_validation_split_too_short_to_accept_a_training_is_named_before_and_a
     assert said in capsys.readouterr().out
     assert (result["model"]["best_step"], result["model"]["validation_blocks"]) == (0, 5)
     assert best_line(result) == (
-        "Best step 0 of 40: validation has 5 blocks of windows, and a training counts only with 8, so the forecast is "
-        "the linear path's start; training.start_confidence=null lets any better score count."
+        "Best step 0 of 40: validation has 5 blocks of windows, and a training counts only with 8; "
+        "training.start_confidence=null lets any better score count. Forecast = ridge alone."
     )
     for words in (["training.start_confidence=null"], ["training.start_confidence=0.9", "horizon=5"]):
         _, result = train(quick(tmp_path, *words, "training.max_steps=1"))

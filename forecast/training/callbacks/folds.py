@@ -57,17 +57,19 @@ class FoldSelection(Callback):
     start
         Scores of the weights before training; None if these are no candidate.
     weights
-        The task's weights before training.
+        The task's weights before training, for each block.
     """
 
-    def __init__(self, blocks: Sequence[Block], start: Start | None, weights: Mapping[str, Tensor]) -> None:
+    def __init__(self, blocks: Sequence[Block], start: Start | None, weights: Sequence[Mapping[str, Tensor]]) -> None:
         self.blocks = list(blocks)
         self.start = start
-        self._shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in weights.items()}
+        self._shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in weights[0].items()}
         self.best: list[Choice] = []
         if start is not None:
-            copied = {key: tensor.detach().cpu().clone() for key, tensor in weights.items()}
-            self.best = [Choice(0, float(block.selecting(start.windows).nanmean()), copied) for block in self.blocks]
+            self.best = [
+                Choice(0, float(block.selecting(start.windows).nanmean()), dict(own))
+                for block, own in zip(self.blocks, weights, strict=True)
+            ]
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Keep the weights for each block whose other windows score them best so far."""

@@ -29,7 +29,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Preparation:
 def selection(prepared: Preparation, start: Start | None = None) -> FoldSelection:
     parts = blocks(prepared.data.parts["validation"])
     assert parts is not None
-    return FoldSelection(parts, start, prepared.task.state_dict())
+    return FoldSelection(parts, start, [prepared.task.state_dict()] * len(parts))
 
 
 def numbers(
