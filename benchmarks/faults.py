@@ -2,6 +2,9 @@
 
 A fault changes one operator, number, truth value or condition of a module of `forecast/`. Faults are drawn by seed, the
 same number from each folder. Each is tried in a git worktree; rows that the record has are not tried again.
+
+The quick tier runs with one fault. The faults that it does not find are then planted together, and everything else runs
+once. Each test that fails is tried with each of them alone.
 """
 
 import argparse
@@ -11,7 +14,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,14 +26,11 @@ from benchmarks.published.record import add_row, read_rows
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "faults" / "found.csv"
 
-STAGES = {
-    "affected": ["--affected", "--ignore=tests/end_to_end"],
-    "quick": [],
-    "slow": ["-m", "slow"],
-    "end to end": ["tests/end_to_end"],
-    "benchmarks": ["tests/benchmarks"],
-}
-"""Words of pytest for each stage. The first is a part of the second, the quick tier; all together run everything."""
+QUICK: tuple[list[str], ...] = (["--affected", "--ignore=tests/end_to_end"], [])
+"""Words of pytest for the quick tier; the first selects a part of it."""
+
+LATER = (["-m", "slow"], ["tests/end_to_end"], ["tests/benchmarks"])
+"""Words of pytest for everything else."""
 
 TRIES = 3
 """Tests of a stage that may fail for another reason than the fault."""
@@ -194,57 +193,88 @@ class Row:
     change: str
     found_by: str
     test: str
-    seconds: float
     commit: str
 
 
-def try_fault(fault: Fault, program: Path, workers: int) -> tuple[str, str]:
-    """Return the first tier that finds the fault, "" if none does, and the test that fails with it and not without.
+def quick_test(fault: Fault, program: Path, workers: int) -> str:
+    """Return the first test of the quick tier that finds the fault; empty if none does.
 
     A test that fails without the fault too, or that passes when it is run again, is left out and the stage repeated.
     """
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n"]
+    for words in QUICK:
+        left_out: list[str] = []
+        while len(left_out) < TRIES:
+            without = [f"--deselect={test}" for test in left_out]
+            with planted([fault], program):
+                code, tests = _run(["-x", "-n", str(workers), *words, *without], program)
+            if code in (0, NO_TESTS):
+                break
+            if not tests:
+                return f"exit code {code}"
+            if _finds(tests[0], fault, program):
+                return tests[0]
+            left_out.append(tests[0])
+    return ""
+
+
+def later_tests(faults: Sequence[Fault], program: Path, workers: int) -> dict[Fault, str]:
+    """Return a test outside the quick tier for each fault that such a test finds."""
+    found: dict[Fault, str] = {}
+    left = list(faults)
+    while left:
+        together = apart(left)
+        with planted(together, program):
+            failed = [test for words in LATER for test in _run(["-n", str(workers), *words], program)[1]]
+        for test in failed:
+            for fault in together:
+                if fault not in found and _finds(test, fault, program):
+                    found[fault] = test
+        done = found if any(fault in found for fault in together) else together  # a fault may hide another
+        left = [fault for fault in left if fault not in done]
+    return found
+
+
+def apart(faults: Sequence[Fault]) -> list[Fault]:
+    """Return the faults whose places do not overlap with an earlier one's."""
+    chosen: list[Fault] = []
+    for fault in faults:
+        if all(fault.file != one.file or fault.end <= one.start or one.end <= fault.start for one in chosen):
+            chosen.append(fault)
+    return chosen
+
+
+@contextmanager
+def planted(faults: Sequence[Fault], program: Path) -> Iterator[None]:
+    """Plant faults, and restore the program."""
     try:
-        fault.plant(program)
-        for stage, words in STAGES.items():
-            left_out: list[str] = []
-            while len(left_out) < TRIES:
-                without = [f"--deselect={test}" for test in left_out]
-                code, test = _run([*command, str(workers), *words, *without], program)
-                if code in (0, NO_TESTS):
-                    break
-                if not test:
-                    return _tier(stage), f"exit code {code}"
-                again = [*command, "0", test.partition("[")[0]]
-                if _run(again, program)[0]:
-                    _restore(program)
-                    passes = not _run(again, program)[0]
-                    fault.plant(program)
-                    if passes:
-                        return _tier(stage), test
-                left_out.append(test)
+        for fault in sorted(faults, key=lambda fault: fault.start, reverse=True):  # places after it stay where they are
+            fault.plant(program)
+        yield
     finally:
         _restore(program)
-    return "", ""
 
 
-def _run(command: Sequence[str], program: Path) -> tuple[int, str]:
-    """Return the exit code of pytest, and the first test that failed."""
+def _finds(test: str, fault: Fault, program: Path) -> bool:
+    """Return whether the test fails with the fault alone and passes without it."""
+    again = ["-x", "-n", "0", test.partition("[")[0]]
+    with planted([fault], program):
+        fails = _run(again, program)[0] != 0
+    return fails and _run(again, program)[0] == 0
+
+
+def _run(words: Sequence[str], program: Path) -> tuple[int, list[str]]:
+    """Return the exit code of pytest, and the tests that failed."""
     environment = {**os.environ, "PYTHONPATH": str(program), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", *words]
     try:
         ended = subprocess.run(command, cwd=program, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        return 124, ""
-    named = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", ended.stdout, re.MULTILINE)
-    return ended.returncode, named[0] if named else ""
+        return 124, []
+    return ended.returncode, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", ended.stdout, re.MULTILINE)
 
 
 def _restore(program: Path) -> None:
     subprocess.run(["git", "checkout", "--quiet", "--", "forecast"], cwd=program, check=True)
-
-
-def _tier(stage: str) -> str:
-    return "quick" if stage in ("affected", "quick") else "all"
 
 
 @contextmanager
@@ -282,19 +312,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
+    rows = read_rows(options.record, *Row.__annotations__)
+    known = set(rows["number"][rows["seed"] == options.seed])
+    left = []
+
+    def add(number: int, tier: str, test: str) -> None:
+        fault = faults[number]
+        change = f"`{fault.before}` -> `{fault.after}`"
+        add_row(options.record, asdict(Row(options.seed, number, fault.file, fault.line, change, tier, test, commit)))
+        print(f"{number:3} {fault.file}:{fault.line} {change}\n    {tier or 'not found'} {test}", flush=True)
+
     with worktree(options.folder.resolve()) as program:
         for number, fault in enumerate(faults):
-            rows = read_rows(options.record, *Row.__annotations__)
-            if ((rows["seed"] == options.seed) & (rows["number"] == number)).any():
+            if number in known:
                 continue
-            began = time.monotonic()
-            tier, test = try_fault(fault, program, options.workers)
-            seconds = round(time.monotonic() - began, 1)
-            change = f"`{fault.before}` -> `{fault.after}`"
-            row = Row(options.seed, number, fault.file, fault.line, change, tier, test, seconds, commit)
-            add_row(options.record, asdict(row))
-            print(f"{number:3} {fault.file}:{fault.line} {change}")
-            print(f"    {tier or 'not found'} {test}", flush=True)
+            if test := quick_test(fault, program, options.workers):
+                add(number, "quick", test)
+            else:
+                print(f"{number:3} {fault.file}:{fault.line}: not found by the quick tier", flush=True)
+                left.append(number)
+        later = later_tests([faults[number] for number in left], program, options.workers)
+        for number in left:
+            test = later.get(faults[number], "")
+            add(number, "all" if test else "", test)
     rows = read_rows(options.record, *Row.__annotations__)
     print(summary(rows[rows["seed"] == options.seed]))
     return 0

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import faults
-from benchmarks.faults import STAGES, Fault, draw, places, summary, try_fault
+from benchmarks.faults import Fault, apart, draw, later_tests, places, quick_test, summary
 from tests.support.small import ROOT
 
 
@@ -45,39 +45,57 @@ def test_faults_are_drawn_by_seed_from_all_folders_and_each_is_python() -> None:
         ast.parse(text[: fault.start] + fault.after + text[fault.end :])
 
 
-@pytest.mark.parametrize(
-    ("finds", "unsteady", "tier"),
-    [
-        ({"affected": "a"}, set(), "quick"),
-        ({"quick": "a"}, set(), "quick"),
-        ({"end to end": "a"}, set(), "all"),
-        ({}, set(), ""),
-        ({"quick": "b"}, {"b"}, ""),  # b fails without the fault too
-        ({"quick": "b", "slow": "a"}, {"b"}, "all"),
-    ],
-)
-def test_the_first_stage_with_a_test_that_fails_by_the_fault_alone_names_the_tier(
-    finds: dict[str, str], unsteady: set[str], tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "a.py"
-    program.write_text("x = 1")
+class Pytest:
+    """A stand-in for pytest on a program `x = 1; y = 1`, by tests and the texts that each of them fails with."""
 
-    def run(command: list[str], _: Path) -> tuple[int, str]:
-        planted = program.read_text() == "x = 2"
-        words = command[command.index("-n") + 2 :]
-        if words and words[0] in ("a", "b"):
-            return int(planted or words[0] in unsteady), words[0]
-        assert planted
+    def __init__(self, program: Path, tests: dict[str, tuple[list[str], str]]) -> None:
+        self.program, self.tests = program, tests
+
+    def __call__(self, words: list[str], _: Path) -> tuple[int, list[str]]:
         left_out = [word.removeprefix("--deselect=") for word in words if word.startswith("--deselect")]
-        stage = next(name for name, wanted in STAGES.items() if wanted == words[: len(words) - len(left_out)])
-        test = finds.get(stage, "")
-        return (1, test) if test and test not in left_out else (0, "")
+        text, own = self.program.read_text(), [word for word in words[words.index("-n") + 2 :] if word[:2] != "--"]
+        failed = [
+            name
+            for name, (stage, planted) in self.tests.items()
+            if planted in text and name not in left_out and (own == [name] or own == stage)
+        ]
+        return int(bool(failed)), failed
 
-    monkeypatch.setattr(faults, "_run", run)
-    monkeypatch.setattr(faults, "_restore", lambda _: program.write_text("x = 1"))
-    found = try_fault(Fault("a.py", 1, "1", "2", 4, 5), tmp_path, 1)
-    assert found == (tier, "a" if tier else "")
-    assert program.read_text() == "x = 1"
+
+ONE, TWO = Fault("a.py", 1, "1", "2", 4, 5), Fault("a.py", 2, "1", "3", 10, 11)
+
+
+def plant_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **tests: tuple[list[str], str]) -> None:
+    program = tmp_path / "a.py"
+    program.write_text("x = 1\ny = 1")
+    monkeypatch.setattr(faults, "_run", Pytest(program, tests))
+    monkeypatch.setattr(faults, "_restore", lambda _: program.write_text("x = 1\ny = 1"))
+
+
+def test_the_quick_tier_finds_a_fault_by_a_test_that_fails_by_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant_in(tmp_path, monkeypatch, unsteady=([], "x"), good=([], "x = 2"), later=(["-m", "slow"], "y = 3"))
+    assert quick_test(ONE, tmp_path, 1) == "good"
+    assert quick_test(TWO, tmp_path, 1) == ""
+    assert (tmp_path / "a.py").read_text() == "x = 1\ny = 1"
+
+
+def test_faults_that_are_planted_together_are_each_found_by_a_test_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = ["-m", "slow"]
+    plant_in(tmp_path, monkeypatch, a=(slow, "y = 3"), b=(slow, "x"), c=(["tests/end_to_end"], "x = 2"))
+    assert later_tests([ONE, TWO], tmp_path, 1) == {TWO: "a", ONE: "c"}
+    plant_in(tmp_path, monkeypatch, both=(slow, "x = 2\ny = 3"))  # neither alone
+    assert later_tests([ONE, TWO], tmp_path, 1) == {}
+
+
+def test_faults_at_one_place_are_planted_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Fault("a.py", 1, "x = 1", "z = 2", 0, 5)
+    assert apart([ONE, other, TWO]) == [ONE, TWO]
+    plant_in(tmp_path, monkeypatch, a=(["-m", "slow"], "z"))
+    assert later_tests([ONE, other, TWO], tmp_path, 1) == {other: "a"}
 
 
 def test_the_summary_counts_each_tier() -> None:
