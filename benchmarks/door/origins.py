@@ -66,7 +66,7 @@ def baseline_errors(run: Path, table: Path, rows: int, origins: int) -> dict[str
     """Return future minus forecast of each row of the run's table but the model's, at the last `origins` origins.
 
     The run's own code scores a test split that ends with the future; training and validation split are those of the
-    run.
+    run, and the ridge is fitted as in the run.
     """
     from forecast.common.files import read_json
     from forecast.data.split import split_rows
@@ -80,11 +80,13 @@ def baseline_errors(run: Path, table: Path, rows: int, origins: int) -> dict[str
     last = sum(1 for _ in table.open()) - 1
     counts = {"train": len(split.train), "validation": len(split.validation)}
     config["data"] |= {"path": str(table), "split": {**counts, "test": last - sum(counts.values())}}
-    config["training"] |= {"evaluation_stride": config["horizon"], "progress": False}
-    prepared = prepare(Settings.parse(config))
+    config["training"] |= {"progress": False}
+    linear_maps = prepare(Settings.parse(config)).linear_maps
+    config["training"] |= {"evaluation_stride": config["horizon"]}
+    prepared = prepare(Settings.parse(config), linear_maps=linear_maps)
     names = vars(scoring)
     names["evaluate"] = partial(names["evaluate"], keep_residuals=True)
-    scored = scoring.score(Run.open(run).load_model(), prepared.data, prepared.linear_maps.baseline)
+    scored = scoring.score(Run.open(run).load_model(), prepared.data, linear_maps.baseline)
     scale = prepared.data.target_scale
     errors = {}
     for name, row in scored.items():

@@ -4,7 +4,7 @@ With little evidence it is a combination of all of them.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -82,12 +82,14 @@ def fit_maps(
     batch_size: int,
     quantiles: Sequence[float] = (),
     each_series: bool = False,
+    done: Callable[[], None] = lambda: None,
 ) -> LinearMaps:
     """Fit the baseline and, if a linear path `starts` from a map, choose that map (`choose_start`).
 
     `quantiles` are the levels whose offsets are fitted too. `each_series` adds a map of each series to the candidates.
+    `done` is called after each penalty of a baseline with known inputs.
     """
-    ridge = fit_ridge(train, validation)
+    ridge = fit_ridge(train, validation, done)
     if not starts:
         return LinearMaps(ridge, None)
     start, held_out = choose_start(

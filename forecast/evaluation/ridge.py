@@ -1,5 +1,6 @@
 """Ridge regression in closed form: a baseline of every result, and a possible start of the model's linear path."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Self
@@ -178,7 +179,7 @@ class _Solutions:
             self.values, self.vectors = torch.linalg.eigh(fitted.gram)
             self.rotated = self.vectors.T @ fitted.cross
 
-    def squared_errors(self, scored: _NormalEquations) -> list[float]:
+    def squared_errors(self, scored: _NormalEquations, done: Callable[[], None]) -> list[float]:
         """Return the sums of squared errors of all penalties on other rows, all of whose targets must be measured.
 
         Without known inputs, a weight is V d r, with the eigenvectors V, the inverse eigenvalues d and r = V'X'Y. Its
@@ -186,7 +187,11 @@ class _Solutions:
         after two products of L³, a penalty takes L² operations instead of L² h.
         """
         if len(self.fitted.known):
-            return [scored.squared_error(self.fit(penalty)) for penalty in PENALTIES.tolist()]
+            errors = []
+            for penalty in PENALTIES.tolist():
+                errors.append(scored.squared_error(self.fit(penalty)))
+                done()
+            return errors
         vectors = _without_constant(self.vectors)
         square = (vectors.T @ scored.gram @ vectors) * (self.rotated @ self.rotated.T)
         product_sum = (self.rotated * (vectors.T @ scored.cross)).sum(1)
@@ -223,23 +228,25 @@ def _without_constant(weight: Tensor) -> Tensor:
     return weight - weight.mean(0)
 
 
-def fit_ridge(train: Windows, validation: Windows) -> Ridge:
+def fit_ridge(train: Windows, validation: Windows, done: Callable[[], None] = lambda: None) -> Ridge:
     """Fit a linear map in closed form on `train`, with the penalty in `PENALTIES` that is best on `validation`.
 
     The look-back is the context length, at most `MAX_LOOK_BACK` steps. Each penalty is scored on every measured target
     of `validation`: through the normal equations, or directly in windows with missing targets. Known inputs are read
     only if the best map with them is better there than the best one without: the effect of a temperature changes its
-    sign over the year, and a linear map of it can be worse than none.
+    sign over the year, and a linear map of it can be worse than none. `done` is called after each penalty with them.
 
     References
     ----------
     Hoerl and Kennard, "Ridge regression", Technometrics 12 (1970).
     """
-    return fit_and_score(train, validation)[0]
+    return fit_and_score(train, validation, done=done)[0]
 
 
 @torch.inference_mode()
-def fit_and_score(train: Windows, validation: Windows, operations: float | None = None) -> tuple[Ridge, float]:
+def fit_and_score(
+    train: Windows, validation: Windows, operations: float | None = None, done: Callable[[], None] = lambda: None
+) -> tuple[Ridge, float]:
     """Return the ridge of `fit_ridge`, and the sum of its squared errors on `validation`.
 
     `operations` bounds the multiplications of the normal equations; None: `FIT_OPERATIONS`.
@@ -251,7 +258,7 @@ def fit_and_score(train: Windows, validation: Windows, operations: float | None 
     scored = _NormalEquations.of(whole, look_back)
 
     candidates = list(product(maps, PENALTIES.tolist()))
-    errors = [error for solutions in maps for error in solutions.squared_errors(scored)]
+    errors = [error for solutions in maps for error in solutions.squared_errors(scored, done)]
     if len(partial):
         for place, (solutions, penalty) in enumerate(candidates):
             errors[place] += float(evaluate(solutions.fit(penalty), partial, 512).sums.squared.sum())

@@ -25,6 +25,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from forecast.common.errors import InputError
 from forecast.common.group import ALONE, Group
 from forecast.common.losses import QUANTILE
+from forecast.common.progress import progress
 from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
@@ -33,6 +34,7 @@ from forecast.data.sources import Source, load_source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_start import LinearMaps, fit_maps
 from forecast.evaluation.mixing import independent_blocks, shrinkage
+from forecast.evaluation.ridge import PENALTIES
 from forecast.evaluation.significance import count_blocks
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
@@ -181,16 +183,33 @@ def _make_task(settings: Settings, data: ForecastData, network: Informer) -> For
 
 def _fit_linear(settings: Settings, data: ForecastData, architecture: Architecture, network: Informer) -> LinearMaps:
     training = settings.training
-    return fit_maps(
-        data.parts["train"],
-        data.parts["validation"],
-        starts=network.linear_path is not None and architecture.options["linear_path"] != "zero",
-        period=seasonal_period(data.source.series.frequency),
-        confidence=training.start_confidence,
-        batch_size=training.evaluation_batch_size,
-        quantiles=network.levels if network.is_weighted else (),
-        each_series=architecture.options.get("path_weights") == "series",
-    )
+    with progress(len(PENALTIES), quiet=not (training.progress and many_inputs(data))) as (say, advance):
+
+        def done() -> None:
+            advance(1)
+            say("penalties of the ridge")
+
+        return fit_maps(
+            data.parts["train"],
+            data.parts["validation"],
+            starts=network.linear_path is not None and architecture.options["linear_path"] != "zero",
+            period=seasonal_period(data.source.series.frequency),
+            confidence=training.start_confidence,
+            batch_size=training.evaluation_batch_size,
+            quantiles=network.levels if network.is_weighted else (),
+            each_series=architecture.options.get("path_weights") == "series",
+            done=done,
+        )
+
+
+MANY_INPUTS = 10_000
+"""Number of known inputs, over all targets, from which the linear fit takes minutes."""
+
+
+def many_inputs(data: ForecastData) -> int:
+    """Return the number of known inputs that the linear models read, if their fit takes long; else 0."""
+    inputs = data.layout.num_features(data.parts["train"].horizon)
+    return inputs if inputs * len(data.source.targets) >= MANY_INPUTS else 0
 
 
 def _check_group_size(batch_size: int, data: ForecastData, group: Group) -> None:

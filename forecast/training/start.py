@@ -22,7 +22,7 @@ from forecast.runs.results import PARTS
 from forecast.runs.resume import StartState, newest_like
 from forecast.runs.run import CONFIG, Run, clear_never_begun
 from forecast.runs.settings import Settings
-from forecast.training.prepare import Preparation
+from forecast.training.prepare import Preparation, many_inputs
 
 
 def signal_of(end: BaseException) -> int | None:
@@ -129,18 +129,9 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
             print(f"{name}: {line}")
             announced.add(line)
     print(f"{settings.model['name']}, attention {settings.attention['name']}: {parameters:,} parameters")
-    print(f"fitting the linear models before the first step{_many_inputs(data)}", flush=True)
-
-
-MANY_INPUTS = 10_000
-"""Number of known inputs, over all targets, from which the linear fit takes minutes."""
-
-
-def _many_inputs(data: ForecastData) -> str:
-    """Return the number of known inputs that the linear models read, if their fit takes long; else empty."""
-    inputs, targets = data.layout.num_features(data.parts["train"].horizon), len(data.source.targets)
-    long = f": {inputs:,} known inputs for each of {targets:,} targets, which takes minutes"
-    return long if inputs * targets >= MANY_INPUTS else ""
+    inputs, targets = many_inputs(data), len(data.source.targets)
+    long = f": {inputs:,} known inputs for each of {targets:,} targets, which takes minutes" if inputs else ""
+    print(f"fitting the linear models before the first step{long}", flush=True)
 
 
 NAMED = 12

@@ -145,3 +145,9 @@ def test_the_linear_path_starts_with_the_known_weights(starts: bool) -> None:
     assert (maps.start is not None) is starts
     if maps.start is not None:
         assert maps.start.known is maps.baseline.known is not None
+
+
+def test_each_penalty_with_known_inputs_is_reported() -> None:
+    done: list[None] = []
+    fit_ridge(*split(), lambda: done.append(None))
+    assert len(done) == len(PENALTIES)
