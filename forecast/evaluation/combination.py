@@ -49,6 +49,8 @@ class Members:
     ----------
     maps
         K maps fitted on the training split, with the same look-back.
+    earlier
+        These maps fitted on training windows before the late ones; those of `maps` if there are too few to split.
     trained
         Shape (K, K): products on late training windows, of maps fitted on earlier ones.
     trained_blocks
@@ -60,6 +62,7 @@ class Members:
     """
 
     maps: Sequence[LinearMap]
+    earlier: Sequence[LinearMap]
     trained: Tensor
     trained_blocks: float
     windows: Windows
@@ -69,7 +72,7 @@ class Members:
     def of(
         cls,
         maps: Sequence[LinearMap],
-        early: Sequence[LinearMap],
+        earlier: Sequence[LinearMap],
         late: Windows,
         validation: Windows,
         *,
@@ -77,16 +80,16 @@ class Members:
     ) -> "Members":
         """Return the members with their products.
 
-        `early` are the maps fitted on training windows before `late`. If `split` is False, they were fitted on `late`.
+        `earlier` maps were fitted on training windows before `late`. If `split` is False, they were fitted on `late`.
         """
-        by_series = _products(early, _thin(late)).nanmean(0)  # (C, K, K)
+        by_series = _products(earlier, _thin(late)).nanmean(0)  # (C, K, K)
         unit = by_series.diagonal(dim1=1, dim2=2).amin(1).clamp(min=LEAST_ERROR)[:, None, None]
         scored = _thin(validation)
         places = torch.searchsorted(validation.starts.contiguous(), scored.starts).cpu()
         products = torch.full((len(validation), len(maps), len(maps)), torch.nan, dtype=torch.float64)
         products[places] = (_products(maps, scored) / unit).nanmean(1)
         blocks_of_late = independent_blocks(late) if split else 0.0
-        return cls(maps, (by_series / unit).nanmean(0), blocks_of_late, validation, products)
+        return cls(maps, earlier, (by_series / unit).nanmean(0), blocks_of_late, validation, products)
 
     def combined(self, block: Block | None = None) -> LinearMap:
         """Return the combination; its weights are chosen without the windows of `block`, if one is given."""
@@ -99,6 +102,10 @@ class Members:
         if validation:
             mean = (trained * mean + validation * products.nanmean(0)) / (trained + validation)
         return mixture(self.maps, shrunk_weights(mean, trained + validation))
+
+    def without_late(self) -> LinearMap:
+        """Return the combination of the earlier maps, with weights that validation alone chooses."""
+        return mixture(self.earlier, shrunk_weights(self.products.nanmean(0), independent_blocks(self.windows)))
 
     def held_out(self) -> tuple[LinearMap, ...]:
         """Return the combination without each block of validation.

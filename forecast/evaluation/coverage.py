@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from forecast.common.text import counted
+from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
 
 TOLERANCE = 0.15
@@ -73,3 +75,13 @@ def worst(facts: Sequence[Mapping[str, Any]], levels: Sequence[float]) -> list[C
         ]
         found += [max(known, key=lambda coverage: coverage.distance)] if known else []
     return found
+
+
+def calibrating_windows(calibration: Mapping[str, Any]) -> str:
+    """Return which windows calibrated the intervals of a run, from the `calibration` of its result."""
+    windows, stored = calibration["windows"], calibration.get("stored", calibration["windows"])
+    training = calibration.get("training_windows", 0)
+    count = f"{windows:,}" if training or stored == windows else f"{stored:,} of {windows:,}"
+    selected = ", which also selected the model" if calibration["method"] == IN_SAMPLE else ""
+    more = f"{',' if selected else ''} and {counted(training, 'training window')}" if training else ""
+    return f"{count} validation {'window' if windows == 1 else 'windows'}{selected}{more}"

@@ -363,7 +363,8 @@ class Row:
     """One forecaster's evaluations on the validation and test splits, and the calibration of its intervals.
 
     `adaptive` is the form of the scored intervals; None: the plain one. `calibrated_by` is a key of
-    `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows whose residuals calibrate.
+    `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows whose residuals calibrate, and
+    `training_windows` of training windows beside them.
     """
 
     validation: Evaluation
@@ -372,6 +373,7 @@ class Row:
     adaptive: Adaptive | None = None
     calibrated_by: str = ""
     calibration_windows: int = 0
+    training_windows: int = 0
 
     @property
     def splits(self) -> dict[str, Evaluation]:

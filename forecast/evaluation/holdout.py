@@ -33,6 +33,9 @@ MAX_SELECTING = 2**23
 LEAST_TRAINING = 10
 """Fewest horizons of training windows by which a power is chosen."""
 
+BEFORE = -1
+"""Position of a training window among the windows of validation."""
+
 CROSS_FITTING, NOT_SELECTED, IN_SAMPLE = "cross-fitting", "not selected", "in-sample"
 
 METHODS = {
@@ -191,12 +194,19 @@ class HeldOut:
     """Residuals of validation windows, and how they were held out: `method` is a key of `METHODS`.
 
     `num_windows` is the number of windows before thinning. `halves` are those of the split, None if it is too short.
+    `num_training` late training windows come before those of validation, at the position `BEFORE`.
     """
 
     residuals: Residuals
     method: str
     num_windows: int
     halves: tuple[range, range] | None
+    num_training: int = 0
+
+    def after(self, late: Residuals) -> "HeldOut":
+        """Return the residuals with those of late training windows, forecast by maps fitted on earlier ones."""
+        late = replace(late, positions=torch.full_like(late.positions, BEFORE))
+        return replace(self, residuals=Residuals.joined([late, self.residuals]), num_training=len(late.values))
 
     def calibration(self, trained: tuple[float, ...]) -> Calibration:
         """Return the calibration by all residuals."""

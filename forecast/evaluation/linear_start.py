@@ -6,14 +6,15 @@ With little evidence it is a combination of all of them.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from forecast.common.text import counted
-from forecast.data.windows import Windows
+from forecast.data.windows import Batch, Windows
 from forecast.evaluation.combination import Members
-from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.evaluate import evaluate, spread_of
 from forecast.evaluation.ridge import LinearMap, Ridge, fit_ridge, refit
 from forecast.evaluation.series_maps import fit_series
 from forecast.evaluation.significance import block_means, surely_below_zero
@@ -40,25 +41,66 @@ here a single map is compared with the start, not the best of many states, and i
 """
 
 
+class Start(NamedTuple):
+    """The start of the linear path.
+
+    `held_out` are the combinations without each block of validation; empty if the start is none. `earlier` is the start
+    fitted on early training windows, if validation is short.
+    """
+
+    map: LinearMap
+    held_out: tuple[LinearMap, ...] = ()
+    earlier: LinearMap | None = None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Maps fitted on early training windows, which forecast the late ones like new windows.
+
+    `starts` (W,) are the first rows of the late windows, `offsets` those of the quantiles of `start`.
+    """
+
+    start: LinearMap
+    ridge: LinearMap
+    starts: Tensor
+    offsets: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> "Earlier":
+        """Return the maps on another device."""
+        offsets = None if self.offsets is None else self.offsets.to(device)
+        return Earlier(self.start.to(device), self.ridge.to(device), self.starts.to(device), offsets)
+
+    def quantiles(self, batch: Batch) -> Tensor:
+        """Return the forecast of `start` (B, h, C), or its quantiles (B, h, C, K) if it has offsets."""
+        forecast = self.start(batch)
+        if self.offsets is None:
+            return forecast
+        return forecast[..., None] + spread_of(batch)[..., None] * self.offsets.to(forecast)
+
+
 @dataclass(frozen=True)
 class LinearMaps:
     """The linear maps of a run: the ridge baseline (row *linear* of every result), and the start of the linear path.
 
     `start` is None if the model has no linear path that starts from a map. `offsets` (h, C, K) are the quantiles of its
     training residuals, relative to the spread of each window; None for a point forecast. `held_out` are the starts that
-    were chosen without each block of validation windows, if validation chose the weights of a combination.
+    were chosen without each block of validation windows, if validation chose the weights of a combination. `earlier` is
+    there if validation is short.
     """
 
     baseline: Ridge
     start: LinearMap | None
     offsets: Tensor | None = None
     held_out: tuple[LinearMap, ...] = ()
+    earlier: Earlier | None = None
 
     def to(self, device: torch.device | str) -> "LinearMaps":
         """Return the maps on another device."""
         start = None if self.start is None else self.start.to(device)
         offsets = None if self.offsets is None else self.offsets.to(device)
-        return LinearMaps(self.baseline.to(device), start, offsets, tuple(one.to(device) for one in self.held_out))
+        held_out = tuple(one.to(device) for one in self.held_out)
+        earlier = None if self.earlier is None else self.earlier.to(device)
+        return LinearMaps(self.baseline.to(device), start, offsets, held_out, earlier)
 
 
 @dataclass(frozen=True)
@@ -92,7 +134,7 @@ def fit_maps(
     ridge = fit_ridge(train, validation, done)
     if not starts:
         return LinearMaps(ridge, None)
-    start, held_out = choose_start(
+    chosen = choose_start(
         ridge,
         train,
         validation,
@@ -101,8 +143,13 @@ def fit_maps(
         batch_size=batch_size,
         each_series=each_series,
     )
-    offsets = fit_offsets(start, train, quantiles, batch_size) if quantiles else None
-    return LinearMaps(ridge, start, offsets, held_out)
+    offsets = fit_offsets(chosen.map, train, quantiles, batch_size) if quantiles else None
+    earlier = None
+    if chosen.earlier is not None:
+        early, late = split_in_time(train, ridge.every)
+        own = fit_offsets(chosen.earlier, early, quantiles, batch_size) if quantiles else None
+        earlier = Earlier(chosen.earlier, refit(early, ridge), late.starts, own)
+    return LinearMaps(ridge, chosen.map, offsets, chosen.held_out, earlier)
 
 
 MAX_WINDOWS = 2000
@@ -157,7 +204,7 @@ def choose_start(
     confidence: float | None,
     batch_size: int = 256,
     each_series: bool = False,
-) -> tuple[LinearMap, tuple[LinearMap, ...]]:
+) -> Start:
     """Return the start of the linear path: the best naive forecast, or a challenger if that is significantly better.
 
     The challengers are `ridge`, simple exponential smoothing and, with `each_series`, a map of each series. All are
@@ -180,11 +227,6 @@ def choose_start(
         Windows per batch.
     each_series
         Whether a map of each series is a challenger (`forecast.evaluation.series_maps`).
-
-    Returns
-    -------
-    tuple
-        The start, and the combinations without each block of validation; empty if the start is none.
     """
 
     def fitted(windows: Windows, shared: Ridge) -> list[LinearMap]:
@@ -201,20 +243,23 @@ def choose_start(
         naive_maps(ridge.look_back, train.horizon, period),
         half_life_maps(ridge.look_back, train.horizon),
     )
-    maps = [*trials[0].fitted, *smoothing, *naive]
+    starts = [Start(one) for one in (*trials[0].fitted, *smoothing, *naive)]
+    if len(trials) > 1:
+        earlier = [*trials[1].fitted, *smoothing, *naive]
+        starts = [Start(start.map, (), one) for start, one in zip(starts, earlier, strict=True)]
     errors = [_errors(trial, [*smoothing, *naive], batch_size) for trial in trials]
     scores = torch.cat(errors, 1).nanmean(1).tolist()
-    first = len(maps) - len(naive)
-    best, challenger = (min(places, key=scores.__getitem__) for places in (range(first, len(maps)), range(first)))
+    first = len(starts) - len(naive)
+    best, challenger = (min(places, key=scores.__getitem__) for places in (range(first, len(starts)), range(first)))
     is_better = scores[challenger] < scores[best]
     if confidence is None:
-        return maps[challenger if is_better else best], ()
+        return starts[challenger if is_better else best]
     if is_better:
         gains = [mse[challenger] - mse[best] for mse in errors]
         if _surely_negative(gains, [trial.windows for trial in trials], confidence):
-            return maps[challenger], ()
+            return starts[challenger]
     if not is_short:
-        return maps[best], ()
+        return starts[best]
 
     def members(windows: Windows, trial: _Trial) -> list[LinearMap]:
         return [*trial.fitted, fit_smoothing(windows, ridge.look_back, period), *naive]
@@ -227,8 +272,8 @@ def choose_start(
     mse = _errors(_Trial(validation, []), [combined, *own], batch_size)
     alone = int(mse[1:].nanmean(1).argmin())
     if _surely_negative([mse[1 + alone] - mse[0]], [validation], confidence):
-        return own[alone], ()
-    return combined, pool.held_out()
+        return Start(own[alone], (), before[alone] if split else None)
+    return Start(combined, pool.held_out(), pool.without_late() if split else None)
 
 
 def _surely_negative(differences: Sequence[Tensor], windows: Sequence[Windows], confidence: float) -> bool:

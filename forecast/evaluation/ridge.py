@@ -179,7 +179,7 @@ class _Solutions:
             self.values, self.vectors = torch.linalg.eigh(fitted.gram)
             self.rotated = self.vectors.T @ fitted.cross
 
-    def squared_errors(self, scored: _NormalEquations, done: Callable[[], None]) -> list[float]:
+    def squared_errors(self, scored: _NormalEquations, done: Callable[[], None] = lambda: None) -> list[float]:
         """Return the sums of squared errors of all penalties on other rows, all of whose targets must be measured.
 
         Without known inputs, a weight is V d r, with the eigenvectors V, the inverse eigenvalues d and r = V'X'Y. Its

@@ -11,7 +11,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
 from forecast.common.spreadsheet import write_frame
-from forecast.evaluation.coverage import worst
+from forecast.evaluation.coverage import calibrating_windows, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
@@ -105,19 +105,12 @@ class Outcome:
 
     def _windows(self) -> str:
         """Return which windows, and how many, calibrate the intervals."""
-        counts = [
-            (each["windows"], each.get("stored", each["windows"]), each["method"] == IN_SAMPLE)
-            for each in self._calibrations
-        ]
-        selected = sum(in_sample for *_, in_sample in counts)
+        selected = sum(each["method"] == IN_SAMPLE for each in self._calibrations)
         if len(self.members) > 1:
             which = f", {selected} of them calibrated on windows that also selected the model" if selected else ""
             return f"mean of the intervals of {len(self.members)} runs{which}"
-        if not counts:
-            return "calibrated on windows of validation"
-        ((windows, stored, _),) = counts
-        count = f"{windows:,}" if stored == windows else f"{stored:,} of {windows:,}"
-        return f"calibrated on {count} validation windows" + (", which also selected the model" if selected else "")
+        windows = [calibrating_windows(each) for each in self._calibrations] or ["windows of validation"]
+        return f"calibrated on {windows[0]}"
 
     @property
     def _calibrations(self) -> list[Mapping[str, Any]]:

@@ -92,6 +92,7 @@ def _calibration_facts(row: Row) -> dict[str, Any]:
         "method": row.calibrated_by,
         "explanation": METHODS[row.calibrated_by],
         "windows": row.calibration_windows,
+        "training_windows": row.training_windows,
         "stored": len(row.calibration.scores),
         "quantiles": list(row.calibration.trained),
         "power": 0.0 if row.adaptive is None else row.adaptive.power,

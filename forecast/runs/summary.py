@@ -16,7 +16,7 @@ from forecast.common.text import counted, shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.achievable import achieved_line
-from forecast.evaluation.coverage import coverage_facts, worst
+from forecast.evaluation.coverage import calibrating_windows, coverage_facts, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.metrics import PREFERRED, skill
@@ -306,17 +306,12 @@ def interval_line(result: Mapping[str, Any]) -> str | None:
         texts.append(f"{percent} % intervals cover {100 * coverage:.1f} %{span}")
     if not texts:
         return None
-    in_sample = result.get("calibration", {}).get("method") == IN_SAMPLE
-    note = f"; calibrated in-sample, on {_in_sample_windows(result)}" if in_sample else ""
+    calibration, note = result.get("calibration", {}), ""
+    if calibration.get("method") == IN_SAMPLE:
+        tested = f"; tested on {counted(result['data']['windows']['test'], 'window')}" if split == "test" else ""
+        note = f"; calibrated on {calibrating_windows(calibration)}{tested}"
     start = f"On the {split} split" if held_out is None else f"On held-out windows of the {split} split"
     return f"{start}, {', '.join(texts)}{note}."
-
-
-def _in_sample_windows(result: Mapping[str, Any]) -> str:
-    """Return how many windows both selected the model and calibrated its intervals, and how many test them."""
-    windows = result["data"]["windows"]
-    tested = f", and tested on {counted(windows['test'], 'window')}" if scored_split(result) == "test" else ""
-    return f"{counted(result['calibration']['windows'], 'window')} that also selected the model{tested}"
 
 
 def warnings(result: Mapping[str, Any]) -> list[str]:

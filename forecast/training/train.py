@@ -15,6 +15,7 @@ from forecast.common.group import Group
 from forecast.common.place import Place
 from forecast.data.mapped import Address
 from forecast.data.sources import Source, resume_words
+from forecast.evaluation.evaluate import Row
 from forecast.evaluation.linear_start import LinearMaps
 from forecast.evaluation.scoring import limits_of_data, score
 from forecast.runs.results import commit, forecast_facts
@@ -22,7 +23,7 @@ from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import Settings, follow_table
 from forecast.training.checkpoint_content import newest_state
-from forecast.training.fit import check_resumed, fit, fold_selection
+from forecast.training.fit import Fit, check_resumed, fit, fold_selection
 from forecast.training.outcome import log_figures, write_outcome
 from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
@@ -114,7 +115,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
 
     fitted = fit(prepared, run.checkpoints, logger, group=group, **assignment.fit_options())
     announce_scoring(prepared, group)
-    rows = score(network.to(prepared.device).eval(), data, prepared.linear_maps.baseline, group, fitted.folds)
+    rows = score_run(prepared, fitted, group)
     workers.release()
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
@@ -122,6 +123,13 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     facts = forecast_facts(result, data.training_range(), limits_of_data(data))
     run.close(prepared.architecture, {**data.manifest(reads_known=network.reads_known), **facts})
     return result
+
+
+def score_run(prepared: Preparation, fitted: Fit, group: Group) -> dict[str, Row | None]:
+    """Return the evaluations of each row of the result, from all processes of the group."""
+    network, maps = prepared.network.to(prepared.device).eval(), prepared.linear_maps
+    is_start = fitted.best_step == 0 and network.share == 0
+    return score(network, prepared.data, maps.baseline, group, fitted.folds, maps.earlier if is_start else None)
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,5 @@ def run_worker(place: Place) -> None:
     prepared = prepare(assignment.settings, group, assignment.linear_maps, table)
     with suppress(Interrupted):  # the leading process saves the step and prints the message
         fitted = fit(prepared, assignment.run.checkpoints, DummyLogger(), group=group, **assignment.fit_options())
-        network = prepared.network.to(prepared.device).eval()
-        score(network, prepared.data, prepared.linear_maps.baseline, group, fitted.folds)
+        score_run(prepared, fitted, group)
     group.close()  # skipped on an error, so that this process reports it before the others notice the lost connection

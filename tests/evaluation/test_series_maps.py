@@ -45,9 +45,9 @@ def test_series_with_other_laws_get_maps_of_their_own() -> None:
             for length in (8, 4, 2)
         )
         assert errors(own, validation)[place] == pytest.approx(best, rel=1e-4)
-    chosen, _ = choose_start(shared, train, validation, period=1, confidence=0.9, each_series=True)
+    chosen = choose_start(shared, train, validation, period=1, confidence=0.9, each_series=True).map
     assert chosen.name == NAME
-    assert choose_start(shared, train, validation, period=1, confidence=0.9)[0].name != NAME
+    assert choose_start(shared, train, validation, period=1, confidence=0.9).map.name != NAME
 
 
 def test_a_series_keeps_the_shared_map_where_its_own_is_no_better(monkeypatch: pytest.MonkeyPatch) -> None:

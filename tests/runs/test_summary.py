@@ -229,7 +229,10 @@ def test_tensorboard_is_named_only_where_its_files_are(
 def test_intervals_of_the_windows_that_selected_the_model_say_so_with_their_number() -> None:
     result = {**ended(), "calibration": {"method": "in-sample", "windows": 12}}
     result["data"] = {**result["data"], "windows": {"test": 23}}
-    end = "; calibrated in-sample, on 12 windows that also selected the model, and tested on 23 windows."
+    end = "; calibrated on 12 validation windows, which also selected the model; tested on 23 windows."
+    assert str(interval_line(result)).endswith(end)
+    result["calibration"]["training_windows"] = 31
+    end = "on 12 validation windows, which also selected the model, and 31 training windows; tested on 23 windows."
     assert str(interval_line(result)).endswith(end)
     assert interval_line({**ended(), "test": {"intervals": None, "by_step": []}}) is None
 
