@@ -22,15 +22,20 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.published.record import add_row, read_rows
+from forecast.common.files import replacing
+from forecast.common.spreadsheet import write_frame
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "faults" / "found.csv"
 
-QUICK: tuple[list[str], ...] = (["--affected", "--ignore=tests/end_to_end"], [])
+QUICK: tuple[list[str], ...] = (["--affected", "--ignore=tests/end_to_end", "--ignore=tests/benchmarks"], [])
 """Words of pytest for the quick tier; the first selects a part of it."""
 
 LATER = (["-m", "slow"], ["tests/end_to_end"], ["tests/benchmarks"])
 """Words of pytest for everything else."""
+
+WAITING = "later"
+"""Tier of a fault that the quick tier does not find, until everything else has run."""
 
 TRIES = 3
 """Tests of a stage that may fail for another reason than the fault."""
@@ -314,29 +319,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     ).stdout.strip()
     rows = read_rows(options.record, *Row.__annotations__)
     known = set(rows["number"][rows["seed"] == options.seed])
-    left = []
-
-    def add(number: int, tier: str, test: str) -> None:
-        fault = faults[number]
-        change = f"`{fault.before}` -> `{fault.after}`"
-        add_row(options.record, asdict(Row(options.seed, number, fault.file, fault.line, change, tier, test, commit)))
-        print(f"{number:3} {fault.file}:{fault.line} {change}\n    {tier or 'not found'} {test}", flush=True)
-
     with worktree(options.folder.resolve()) as program:
         for number, fault in enumerate(faults):
             if number in known:
                 continue
-            if test := quick_test(fault, program, options.workers):
-                add(number, "quick", test)
-            else:
-                print(f"{number:3} {fault.file}:{fault.line}: not found by the quick tier", flush=True)
-                left.append(number)
+            test = quick_test(fault, program, options.workers)
+            change = f"`{fault.before}` -> `{fault.after}`"
+            tier = "quick" if test else WAITING
+            row = Row(options.seed, number, fault.file, fault.line, change, tier, test, commit)
+            add_row(options.record, asdict(row))
+            print(f"{number:3} {fault.file}:{fault.line} {change}\n    {tier} {test}", flush=True)
+        rows = read_rows(options.record)
+        own = rows["seed"] == options.seed
+        left = [int(number) for number in rows["number"][own & (rows["found_by"] == WAITING)]]
         later = later_tests([faults[number] for number in left], program, options.workers)
-        for number in left:
-            test = later.get(faults[number], "")
-            add(number, "all" if test else "", test)
-    rows = read_rows(options.record, *Row.__annotations__)
-    print(summary(rows[rows["seed"] == options.seed]))
+    for number in left:
+        test = later.get(faults[number], "")
+        rows.loc[own & (rows["number"] == number), ["found_by", "test"]] = "all" if test else "", test
+    with replacing(options.record) as file:
+        write_frame(file, rows, index=False)
+    print(summary(rows[own]))
     return 0
 
 
