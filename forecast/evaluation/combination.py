@@ -157,14 +157,17 @@ def best_weights(products: Tensor) -> Tensor:
 
 
 def mixture(maps: Sequence[LinearMap], weights: Tensor) -> LinearMap:
-    """Return the weighted mean of maps; its name says the weights. One with the whole weight is returned itself."""
+    """Return the weighted mean of maps; its name says the weights. One with the whole weight is returned itself.
+
+    The result is on the CPU, since fitted maps may be on another device than naive ones.
+    """
     parts = sorted(zip(weights.tolist(), maps, strict=True), key=lambda part: -part[0])
     parts = [(weight, one) for weight, one in parts if weight]
     if len(parts) == 1:
         return parts[0][1]
     known = [(weight, one) for weight, one in parts if one.known is not None]
-    total = sum((weight * one.weight for weight, one in parts), torch.zeros(()))
-    inputs = sum((weight * one.known for weight, one in known if one.known is not None), torch.zeros(()))
+    total = sum((weight * one.weight.cpu() for weight, one in parts), torch.zeros(()))
+    inputs = sum((weight * one.known.cpu() for weight, one in known if one.known is not None), torch.zeros(()))
     name = " + ".join(f"{100 * weight:.0f} % {one.name.removeprefix('the ')}" for weight, one in parts)
     return LinearMap(total, name, inputs, known[0][1].layout) if known else LinearMap(total, name)
 

@@ -175,7 +175,8 @@ class _Scorer:
 
     def _training(self, forecaster: Forecaster, starts: Tensor) -> Residuals:
         """Return the residuals of the training windows with these first rows."""
-        windows = replace(self.data.parts["train"], starts=starts)
+        train = self.data.parts["train"]
+        windows = replace(train, starts=starts.to(train.starts.device))
         kept = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
         size, limits = self.data.evaluation_batch_size, self.limits
         return Residuals.of(evaluate(forecaster, windows, size, keep_residuals=True, limits=limits), kept, windows)
