@@ -3,8 +3,8 @@
 A fault changes one operator, number, truth value or condition of a module of `forecast/`. Faults are drawn by seed, the
 same number from each folder. Each is tried in a git worktree; rows that the record has are not tried again.
 
-The quick tier runs with one fault. The faults that it does not find are then planted together, and everything else runs
-once. Each test that fails is tried with each of them alone.
+The affected tests run with one fault. The faults that they do not find are then planted together for the whole quick
+tier, and those that are left once more for everything else. Each test that fails is tried with each of them alone.
 """
 
 import argparse
@@ -28,14 +28,17 @@ from forecast.common.spreadsheet import write_frame
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "faults" / "found.csv"
 
-QUICK: tuple[list[str], ...] = (["--affected", "--ignore=tests/end_to_end", "--ignore=tests/benchmarks"], [])
-"""Words of pytest for the quick tier; the first selects a part of it."""
+AFFECTED = ["--affected", "--ignore=tests/end_to_end", "--ignore=tests/benchmarks"]
+"""Words of pytest for the part of the quick tier that runs with a single fault."""
+
+QUICK: tuple[list[str], ...] = ([],)
+"""Words of pytest for the quick tier."""
 
 LATER = (["-m", "slow"], ["tests/end_to_end"], ["tests/benchmarks"])
 """Words of pytest for everything else."""
 
-WAITING = "later"
-"""Tier of a fault that the quick tier does not find, until everything else has run."""
+REST, WAITING = "quick or later", "later"
+"""Tiers of a fault that the affected tests do not find, and of one that the quick tier does not find, meanwhile."""
 
 TRIES = 3
 """Tests of a stage that may fail for another reason than the fault."""
@@ -201,35 +204,36 @@ class Row:
     commit: str
 
 
-def quick_test(fault: Fault, program: Path, workers: int) -> str:
-    """Return the first test of the quick tier that finds the fault; empty if none does.
+def affected_test(fault: Fault, program: Path, workers: int) -> str:
+    """Return the first affected test of the quick tier that finds the fault; empty if none does.
 
     A test that fails without the fault too, or that passes when it is run again, is left out and the stage repeated.
     """
-    for words in QUICK:
-        left_out: list[str] = []
-        while len(left_out) < TRIES:
-            without = [f"--deselect={test}" for test in left_out]
-            with planted([fault], program):
-                code, tests = _run(["-x", "-n", str(workers), *words, *without], program)
-            if code in (0, NO_TESTS):
-                break
-            if not tests:
-                return f"exit code {code}"
-            if _finds(tests[0], fault, program):
-                return tests[0]
-            left_out.append(tests[0])
+    left_out: list[str] = []
+    while len(left_out) < TRIES:
+        without = [f"--deselect={test}" for test in left_out]
+        with planted([fault], program):
+            code, tests = _run(["-x", "-n", str(workers), *AFFECTED, *without], program)
+        if code in (0, NO_TESTS):
+            break
+        if not tests:
+            return f"exit code {code}"
+        if _finds(tests[0], fault, program):
+            return tests[0]
+        left_out.append(tests[0])
     return ""
 
 
-def later_tests(faults: Sequence[Fault], program: Path, workers: int) -> dict[Fault, str]:
-    """Return a test outside the quick tier for each fault that such a test finds."""
+def found_together(
+    faults: Sequence[Fault], program: Path, workers: int, stages: Sequence[Sequence[str]]
+) -> dict[Fault, str]:
+    """Return a test for each fault that these stages find, all faults planted at once."""
     found: dict[Fault, str] = {}
     left = list(faults)
     while left:
         together = apart(left)
         with planted(together, program):
-            failed = [test for words in LATER for test in _run(["-n", str(workers), *words], program)[1]]
+            failed = [test for words in stages for test in _run(["-n", str(workers), *words], program)[1]]
         for test in failed:
             for fault in together:
                 if fault not in found and _finds(test, fault, program):
@@ -323,21 +327,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         for number, fault in enumerate(faults):
             if number in known:
                 continue
-            test = quick_test(fault, program, options.workers)
+            test = affected_test(fault, program, options.workers)
             change = f"`{fault.before}` -> `{fault.after}`"
-            tier = "quick" if test else WAITING
+            tier = "quick" if test else REST
             row = Row(options.seed, number, fault.file, fault.line, change, tier, test, commit)
             add_row(options.record, asdict(row))
             print(f"{number:3} {fault.file}:{fault.line} {change}\n    {tier} {test}", flush=True)
-        rows = read_rows(options.record)
-        own = rows["seed"] == options.seed
-        left = [int(number) for number in rows["number"][own & (rows["found_by"] == WAITING)]]
-        later = later_tests([faults[number] for number in left], program, options.workers)
-    for number in left:
-        test = later.get(faults[number], "")
-        rows.loc[own & (rows["number"] == number), ["found_by", "test"]] = "all" if test else "", test
-    with replacing(options.record) as file:
-        write_frame(file, rows, index=False)
+        for waiting, stages, tier, otherwise in ((REST, QUICK, "quick", WAITING), (WAITING, LATER, "all", "")):
+            rows = read_rows(options.record)
+            own = rows["seed"] == options.seed
+            left = [int(number) for number in rows["number"][own & (rows["found_by"] == waiting)]]
+            found = found_together([faults[number] for number in left], program, options.workers, stages)
+            for number in left:
+                test = found.get(faults[number], "")
+                rows.loc[own & (rows["number"] == number), ["found_by", "test"]] = tier if test else otherwise, test
+            with replacing(options.record) as file:
+                write_frame(file, rows, index=False)
+            print(f"{tier}: {len(found)} of {len(left)}", flush=True)
     print(summary(rows[own]))
     return 0
 
