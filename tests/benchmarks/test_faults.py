@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import faults
-from benchmarks.faults import LATER, Fault, affected_test, apart, draw, places, summary, found_together
+from benchmarks.faults import LATER, Fault, affected_test, apart, draw, found_together, places, summary
 from tests.support.small import ROOT
 
 
