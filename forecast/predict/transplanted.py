@@ -145,7 +145,7 @@ def data_at(run: Run, source: Source, context_length: int | None, device: torch.
         seed=settings.seed,
         placing=Placing(device=device, folder=run.path),
     )
-    manifest = json.loads(json.dumps(data.manifest()))
+    manifest = json.loads(json.dumps(data.contract().to_dict()))
     here, there = ((facts["data"].get("holidays") or {}).get("library") for facts in (manifest, trained))
     if here != there:
         raise InputError(

@@ -16,6 +16,7 @@ from forecast.common.text import counted, shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.achievable import achieved_line
+from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.coverage import calibrating_windows, coverage_facts, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
@@ -26,12 +27,8 @@ from forecast.runs.run import INPUT, PICTURE, Run
 NAMES = {
     "model": "model",
     "linear_path": "its linear path alone",
-    "training_mean": "mean of training",
-    "last_value": "last value",
-    "seasonal_naive": "seasonal naive",
-    "linear": "linear (ridge)",
+    **{name: baseline.title for name, baseline in BASELINES.items()},
 }
-
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "SQL", "skill")
 
@@ -324,7 +321,7 @@ def warnings(result: Mapping[str, Any]) -> list[str]:
 
 def busy_warning(speed: Mapping[str, float | None]) -> str | None:
     """Return a warning if other processes took processors that a timed stretch needed, else None."""
-    disturbed = [stretch for stretch in STRETCHES if speed.get(f"{stretch}_disturbed") is True]
+    disturbed = [stretch for stretch in STRETCHES if Load.is_disturbed(speed, stretch)]
     loads = " and ".join(
         f"{Load.of(speed, stretch).others:.2f} processors in {STRETCHES[stretch]}" for stretch in disturbed
     )

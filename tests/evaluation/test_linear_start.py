@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from forecast.data.windows import Windows
+from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.linear_start import (
     LAST,
@@ -19,7 +20,6 @@ from forecast.evaluation.linear_start import (
     split_in_time,
 )
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
-from forecast.evaluation.scoring import SeasonalNaive, last_value
 from tests.support.examples import make_windows, split_windows
 
 

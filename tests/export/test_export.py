@@ -154,7 +154,8 @@ def test_a_run_whose_file_is_missing_is_compared_on_random_rows(tiny_run: TinyRu
     forecaster = Forecaster.load(run)
     series, origin = series_of(Run.open(run), forecaster, None)
     assert origin.startswith("random rows")
-    np.testing.assert_allclose(series.frame.mean(), forecaster.scaler.mean, atol=3 * forecaster.scaler.scale.max() / 17)
+    scaler = forecaster.contract.scaler
+    np.testing.assert_allclose(series.frame.mean(), scaler.mean, atol=3 * scaler.scale.max() / 17)
     pd.testing.assert_frame_equal(series.frame, random_series(forecaster).frame)
 
 

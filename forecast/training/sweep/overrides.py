@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.common.conf_files import choice_files, configuration_folder, listed
 from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line, without_null
 from forecast.common.errors import InputError
+from forecast.common.files import ENDINGS
 from forecast.data.flaws import value_word
 
 LONGEST = 100
@@ -104,7 +105,7 @@ def _hash(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
 
 
-TABLE_ENDS = (".csv", ".gz", ".parquet", ".pq", ".tsv", ".txt", ".xlsx")
+TABLE_ENDS = (*ENDINGS, ".tsv", ".txt", ".xlsx")
 """File name endings of tables."""
 
 REFUSED = {

@@ -170,5 +170,5 @@ def test_a_manifest_without_the_keys_reads_one_column_of_times(split_run: TinyRu
     for key in ("time_columns", "date_format", "first_hour"):
         edit(copied, put("data", key, value=...))
     forecaster = load(copied)
-    assert forecaster.time_format == PLAIN
+    assert forecaster.contract.reading.time_format == PLAIN
     assert len(forecaster.predict(split_run.table)) == HORIZON
