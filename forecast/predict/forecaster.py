@@ -66,6 +66,8 @@ class Forecaster:
         Step of the series, as a pandas frequency such as "h" or "15min".
     policies
         Treatment of duplicate and missing rows.
+    scaler
+        Mean and standard deviation of each channel in training.
     context_length
         Look-back in steps: rows that a forecast needs at least. A run of data.missing=mask needs half of them.
     horizon
@@ -184,6 +186,10 @@ class Forecaster:
         return self.contract.policies
 
     @property
+    def scaler(self) -> Scaler:
+        return self.contract.scaler
+
+    @property
     def context_length(self) -> int:
         return self.contract.context_length
 
@@ -217,12 +223,12 @@ class Forecaster:
     @property
     def target_scale(self) -> Tensor:
         """Standard deviation of each target on the training split, shape (C_out,), float64, original units."""
-        return torch.tensor(self.contract.scaler.scale[: len(self.targets)])
+        return torch.tensor(self.scaler.scale[: len(self.targets)])
 
     @property
     def decimals(self) -> dict[str, int]:
         """Decimals of the forecast of each target; see `Scaler.decimals`."""
-        return self.contract.scaler.decimals(self.targets)
+        return self.scaler.decimals(self.targets)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
         """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit.
