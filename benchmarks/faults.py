@@ -3,8 +3,8 @@
 A fault changes one operator, number, truth value or condition of a module of `forecast/`. Faults are drawn by seed, the
 same number from each folder. Each is tried in a git worktree; rows that the record has are not tried again.
 
-The quick tier runs with one fault. The faults that it does not find are then planted together, and everything else runs
-once. Each test that fails is tried with each of them alone.
+The affected tests run with one fault. The faults that they do not find are then planted together for the whole quick
+tier, and those that are left once more for everything else. Each test that fails is tried with each of them alone.
 """
 
 import argparse
@@ -22,15 +22,23 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.published.record import add_row, read_rows
+from forecast.common.files import replacing
+from forecast.common.spreadsheet import write_frame
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "benchmarks" / "records" / "faults" / "found.csv"
 
-QUICK: tuple[list[str], ...] = (["--affected", "--ignore=tests/end_to_end"], [])
-"""Words of pytest for the quick tier; the first selects a part of it."""
+AFFECTED = ["--affected", "--ignore=tests/end_to_end", "--ignore=tests/benchmarks"]
+"""Words of pytest for the part of the quick tier that runs with a single fault."""
+
+QUICK: tuple[list[str], ...] = ([],)
+"""Words of pytest for the quick tier."""
 
 LATER = (["-m", "slow"], ["tests/end_to_end"], ["tests/benchmarks"])
 """Words of pytest for everything else."""
+
+REST, WAITING = "quick or later", "later"
+"""Tiers of a fault that the affected tests do not find, and of one that the quick tier does not find, meanwhile."""
 
 TRIES = 3
 """Tests of a stage that may fail for another reason than the fault."""
@@ -196,35 +204,36 @@ class Row:
     commit: str
 
 
-def quick_test(fault: Fault, program: Path, workers: int) -> str:
-    """Return the first test of the quick tier that finds the fault; empty if none does.
+def affected_test(fault: Fault, program: Path, workers: int) -> str:
+    """Return the first affected test of the quick tier that finds the fault; empty if none does.
 
     A test that fails without the fault too, or that passes when it is run again, is left out and the stage repeated.
     """
-    for words in QUICK:
-        left_out: list[str] = []
-        while len(left_out) < TRIES:
-            without = [f"--deselect={test}" for test in left_out]
-            with planted([fault], program):
-                code, tests = _run(["-x", "-n", str(workers), *words, *without], program)
-            if code in (0, NO_TESTS):
-                break
-            if not tests:
-                return f"exit code {code}"
-            if _finds(tests[0], fault, program):
-                return tests[0]
-            left_out.append(tests[0])
+    left_out: list[str] = []
+    while len(left_out) < TRIES:
+        without = [f"--deselect={test}" for test in left_out]
+        with planted([fault], program):
+            code, tests = _run(["-x", "-n", str(workers), *AFFECTED, *without], program)
+        if code in (0, NO_TESTS):
+            break
+        if not tests:
+            return f"exit code {code}"
+        if _finds(tests[0], fault, program):
+            return tests[0]
+        left_out.append(tests[0])
     return ""
 
 
-def later_tests(faults: Sequence[Fault], program: Path, workers: int) -> dict[Fault, str]:
-    """Return a test outside the quick tier for each fault that such a test finds."""
+def found_together(
+    faults: Sequence[Fault], program: Path, workers: int, stages: Sequence[Sequence[str]]
+) -> dict[Fault, str]:
+    """Return a test for each fault that these stages find, all faults planted at once."""
     found: dict[Fault, str] = {}
     left = list(faults)
     while left:
         together = apart(left)
         with planted(together, program):
-            failed = [test for words in LATER for test in _run(["-n", str(workers), *words], program)[1]]
+            failed = [test for words in stages for test in _run(["-n", str(workers), *words], program)[1]]
         for test in failed:
             for fault in together:
                 if fault not in found and _finds(test, fault, program):
@@ -314,29 +323,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     ).stdout.strip()
     rows = read_rows(options.record, *Row.__annotations__)
     known = set(rows["number"][rows["seed"] == options.seed])
-    left = []
-
-    def add(number: int, tier: str, test: str) -> None:
-        fault = faults[number]
-        change = f"`{fault.before}` -> `{fault.after}`"
-        add_row(options.record, asdict(Row(options.seed, number, fault.file, fault.line, change, tier, test, commit)))
-        print(f"{number:3} {fault.file}:{fault.line} {change}\n    {tier or 'not found'} {test}", flush=True)
-
     with worktree(options.folder.resolve()) as program:
         for number, fault in enumerate(faults):
             if number in known:
                 continue
-            if test := quick_test(fault, program, options.workers):
-                add(number, "quick", test)
-            else:
-                print(f"{number:3} {fault.file}:{fault.line}: not found by the quick tier", flush=True)
-                left.append(number)
-        later = later_tests([faults[number] for number in left], program, options.workers)
-        for number in left:
-            test = later.get(faults[number], "")
-            add(number, "all" if test else "", test)
-    rows = read_rows(options.record, *Row.__annotations__)
-    print(summary(rows[rows["seed"] == options.seed]))
+            test = affected_test(fault, program, options.workers)
+            change = f"`{fault.before}` -> `{fault.after}`"
+            tier = "quick" if test else REST
+            row = Row(options.seed, number, fault.file, fault.line, change, tier, test, commit)
+            add_row(options.record, asdict(row))
+            print(f"{number:3} {fault.file}:{fault.line} {change}\n    {tier} {test}", flush=True)
+        for waiting, stages, tier, otherwise in ((REST, QUICK, "quick", WAITING), (WAITING, LATER, "all", "")):
+            rows = read_rows(options.record)
+            own = rows["seed"] == options.seed
+            left = [int(number) for number in rows["number"][own & (rows["found_by"] == waiting)]]
+            found = found_together([faults[number] for number in left], program, options.workers, stages)
+            for number in left:
+                test = found.get(faults[number], "")
+                rows.loc[own & (rows["number"] == number), ["found_by", "test"]] = tier if test else otherwise, test
+            with replacing(options.record) as file:
+                write_frame(file, rows, index=False)
+            print(f"{tier}: {len(found)} of {len(left)}", flush=True)
+    print(summary(rows[own]))
     return 0
 
 

@@ -194,7 +194,7 @@ class HeldOut:
     """Residuals of validation windows, and how they were held out: `method` is a key of `METHODS`.
 
     `num_windows` is the number of windows before thinning. `halves` are those of the split, None if it is too short.
-    `num_training` late training windows come before those of validation, at the position `BEFORE`.
+    `num_training` training windows come before those of validation, at the position `BEFORE`.
     """
 
     residuals: Residuals
@@ -203,10 +203,11 @@ class HeldOut:
     halves: tuple[range, range] | None
     num_training: int = 0
 
-    def after(self, late: Residuals) -> "HeldOut":
-        """Return the residuals with those of late training windows, forecast by maps fitted on earlier ones."""
-        late = replace(late, positions=torch.full_like(late.positions, BEFORE))
-        return replace(self, residuals=Residuals.joined([late, self.residuals]), num_training=len(late.values))
+    def after(self, training: Residuals) -> "HeldOut":
+        """Return the residuals with those of training windows, forecast by maps that other windows fitted."""
+        training = replace(training, positions=torch.full_like(training.positions, BEFORE))
+        residuals = Residuals.joined([training, self.residuals])
+        return replace(self, residuals=residuals, num_training=len(training.values))
 
     def calibration(self, trained: tuple[float, ...]) -> Calibration:
         """Return the calibration by all residuals."""

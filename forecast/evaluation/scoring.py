@@ -9,13 +9,13 @@ from torch import Tensor
 from forecast.common.group import ALONE, Group
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import Batch, Windows
+from forecast.data.windows import Batch
 from forecast.evaluation.adaptive import Adaptive
 from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate, residual_places
 from forecast.evaluation.holdout import Fold, HeldOut, Residuals, best_power, held_out, split_residuals
 from forecast.evaluation.limits import Limits
-from forecast.evaluation.linear_start import Earlier
+from forecast.evaluation.linear_maps import CrossFit
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
@@ -27,15 +27,15 @@ def score(
     ridge: Ridge,
     group: Group = ALONE,
     folds: Sequence[Fold] | None = None,
-    earlier: Earlier | None = None,
+    cross_fits: Sequence[CrossFit] = (),
 ) -> dict[str, Row | None]:
     """Return each forecaster's evaluations on the validation and test splits, in float32, and calibrate its intervals.
 
     `linear_path` is None if the model has none, `seasonal_naive` if the training split is shorter than a season. The
     processes of `group` share the windows; the leading process has all results. The residuals that calibrate the model
     and its linear path come from windows that did not select their weights, given `folds`; without `folds`, from all
-    validation windows. The `earlier` maps of a network whose forecast is the start of its linear path add residuals of
-    late training windows to those of the network and the ridge. The errors of the ridge on training windows choose how
+    validation windows. The `cross_fits` of a network whose forecast is the start of its linear path add residuals of
+    training windows to those of the network and the ridge. The errors of the ridge on training windows choose how
     far intervals follow recent errors.
     """
     power, limits = 0.0, scaled_limits(data)
@@ -46,18 +46,17 @@ def score(
     def linear_path(batch: Batch) -> Tensor:
         return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
 
-    before: tuple[Forecaster | None, ...] = (None, None, None)
-    if earlier is not None:
-        before = (earlier.quantiles, earlier.start, earlier.ridge)
-        scorer = replace(scorer, late=replace(data.parts["train"], starts=earlier.starts))
+    quantiles, starts, ridges = (
+        [(getattr(fit, name), fit.starts) for fit in cross_fits] for name in ("quantiles", "start", "ridge")
+    )
     path = network.linear_path is not None
     rows: dict[str, Row | None] = {
-        "model": scorer.row(network_forecaster(network), selected=True, trained=network.levels, earlier=before[0]),
-        "linear_path": scorer.row(linear_path, selected=True, earlier=before[1]) if path else None,
+        "model": scorer.row(network_forecaster(network), selected=True, trained=network.levels, parts=quantiles),
+        "linear_path": scorer.row(linear_path, selected=True, parts=starts) if path else None,
     }
     for name, baseline in BASELINES.items():
         made = baseline.make(data, ridge)
-        rows[name] = None if made is None else scorer.row(made, earlier=before[2] if made is ridge else None)
+        rows[name] = None if made is None else scorer.row(made, parts=ridges if made is ridge else ())
     return rows
 
 
@@ -82,7 +81,6 @@ class _Scorer:
     folds: Sequence[Fold] | None
     power: float
     limits: Limits
-    late: Windows | None = None
 
     def row(
         self,
@@ -90,11 +88,12 @@ class _Scorer:
         *,
         selected: bool = False,
         trained: tuple[float, ...] = (),
-        earlier: Forecaster | None = None,
+        parts: Sequence[tuple[Forecaster, Tensor]] = (),
     ) -> Row:
         """Return the evaluations of a forecaster; validation has `selected` its weights or not.
 
-        `trained` are the levels of a forecaster of quantiles. `earlier` forecasts the late training windows.
+        `trained` are the levels of a forecaster of quantiles. `parts` are forecasters of parts of the training windows,
+        with the first rows of these windows.
         """
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
         windows, test = self.data.parts["validation"], self.data.parts["test"]
@@ -108,8 +107,8 @@ class _Scorer:
         calibration, adaptive = None, None
         if group.leads:
             assert residuals is not None
-            if earlier is not None and self.late is not None:
-                residuals = residuals.after(self._late_residuals(earlier, self.late))
+            if parts:
+                residuals = residuals.after(Residuals.joined([self._training(*part) for part in parts]))
             calibration = residuals.calibration(trained)
             if (adapted := residuals.adapted(self.power)) is not None:
                 adaptive = Adaptive(residuals.residuals.typical, self.power, adapted.calibration(trained))
@@ -144,11 +143,13 @@ class _Scorer:
             )
         )
 
-    def _late_residuals(self, earlier: Forecaster, late: Windows) -> Residuals:
-        """Return the residuals of late training windows."""
-        kept = residual_places(len(late), late.horizon, late.num_targets).numpy()
-        evaluation = evaluate(earlier, late, self.data.evaluation_batch_size, keep_residuals=True, limits=self.limits)
-        return Residuals.of(evaluation, kept, late)
+    def _training(self, forecaster: Forecaster, starts: Tensor) -> Residuals:
+        """Return the residuals of the training windows with these first rows."""
+        train = self.data.parts["train"]
+        windows = replace(train, starts=starts.to(train.starts.device))
+        kept = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
+        size, limits = self.data.evaluation_batch_size, self.limits
+        return Residuals.of(evaluate(forecaster, windows, size, keep_residuals=True, limits=limits), kept, windows)
 
 
 def limits_of_data(data: ForecastData) -> Limits:

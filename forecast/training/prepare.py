@@ -32,7 +32,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
-from forecast.evaluation.linear_start import LinearMaps, fit_maps
+from forecast.evaluation.linear_maps import LinearMaps, fit_maps
 from forecast.evaluation.mixing import independent_blocks, shrinkage
 from forecast.evaluation.ridge import PENALTIES
 from forecast.evaluation.significance import count_blocks

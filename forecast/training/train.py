@@ -16,7 +16,7 @@ from forecast.common.place import Place
 from forecast.data.mapped import Address
 from forecast.data.sources import Source, load_source, resume_words
 from forecast.evaluation.evaluate import Row
-from forecast.evaluation.linear_start import LinearMaps
+from forecast.evaluation.linear_maps import LinearMaps
 from forecast.evaluation.scoring import limits_of_data, score
 from forecast.runs.results import commit, forecast_facts
 from forecast.runs.resume import StartState, start_state
@@ -130,7 +130,7 @@ def score_run(prepared: Preparation, fitted: Fit, group: Group) -> dict[str, Row
     """Return the evaluations of each row of the result, from all processes of the group."""
     network, maps = prepared.network.to(prepared.device).eval(), prepared.linear_maps
     is_start = fitted.best_step == 0 and network.share == 0
-    return score(network, prepared.data, maps.baseline, group, fitted.folds, maps.earlier if is_start else None)
+    return score(network, prepared.data, maps.baseline, group, fitted.folds, maps.cross_fits if is_start else ())
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import faults
-from benchmarks.faults import Fault, apart, draw, later_tests, places, quick_test, summary
+from benchmarks.faults import LATER, Fault, affected_test, apart, draw, found_together, places, summary
 from tests.support.small import ROOT
 
 
@@ -72,12 +72,12 @@ def plant_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **tests: tuple[lis
     monkeypatch.setattr(faults, "_restore", lambda _: program.write_text("x = 1\ny = 1"))
 
 
-def test_the_quick_tier_finds_a_fault_by_a_test_that_fails_by_it_alone(
+def test_a_fault_is_found_by_an_affected_test_that_fails_by_it_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant_in(tmp_path, monkeypatch, unsteady=([], "x"), good=([], "x = 2"), later=(["-m", "slow"], "y = 3"))
-    assert quick_test(ONE, tmp_path, 1) == "good"
-    assert quick_test(TWO, tmp_path, 1) == ""
+    assert affected_test(ONE, tmp_path, 1) == "good"
+    assert affected_test(TWO, tmp_path, 1) == ""
     assert (tmp_path / "a.py").read_text() == "x = 1\ny = 1"
 
 
@@ -86,16 +86,16 @@ def test_faults_that_are_planted_together_are_each_found_by_a_test_of_their_own(
 ) -> None:
     slow = ["-m", "slow"]
     plant_in(tmp_path, monkeypatch, a=(slow, "y = 3"), b=(slow, "x"), c=(["tests/end_to_end"], "x = 2"))
-    assert later_tests([ONE, TWO], tmp_path, 1) == {TWO: "a", ONE: "c"}
+    assert found_together([ONE, TWO], tmp_path, 1, LATER) == {TWO: "a", ONE: "c"}
     plant_in(tmp_path, monkeypatch, both=(slow, "x = 2\ny = 3"))  # neither alone
-    assert later_tests([ONE, TWO], tmp_path, 1) == {}
+    assert found_together([ONE, TWO], tmp_path, 1, LATER) == {}
 
 
 def test_faults_at_one_place_are_planted_in_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Fault("a.py", 1, "x = 1", "z = 2", 0, 5)
     assert apart([ONE, other, TWO]) == [ONE, TWO]
     plant_in(tmp_path, monkeypatch, a=(["-m", "slow"], "z"))
-    assert later_tests([ONE, other, TWO], tmp_path, 1) == {other: "a"}
+    assert found_together([ONE, other, TWO], tmp_path, 1, LATER) == {other: "a"}
 
 
 def test_the_summary_counts_each_tier() -> None:

@@ -11,7 +11,7 @@ from forecast.data.windows import Windows
 from forecast.evaluation.combination import POWER, PRIOR, SOME, Members, best_weights, mixture, shrunk_weights
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import blocks
-from forecast.evaluation.linear_start import choose_start, half_life_maps, naive_maps, split_in_time
+from forecast.evaluation.linear_start import choose_start, cross_validation, half_life_maps, naive_maps
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
 from tests.support.examples import split_windows
 
@@ -68,7 +68,7 @@ def test_a_mixture_is_the_weighted_mean_and_says_so() -> None:
     torch.testing.assert_close(mixed(batch), maps[0](batch) / 4 + 3 * each(batch) / 4)
 
 
-def short(seed: int = 5) -> tuple[Windows, Windows]:
+def short(seed: int = 9) -> tuple[Windows, Windows]:
     """Return splits of a season with noise, in which no forecast is surely the best, and 20 validation windows."""
     train, validation = split_windows()
     random = torch.Generator().manual_seed(seed)
@@ -97,11 +97,10 @@ def test_a_block_does_not_change_the_combination_that_forecasts_it() -> None:
     assert parts is not None
     ridge = fit_ridge(train, validation)
     maps = [ridge, *naive_maps(8, 3, 4)]
-    early, late = split_in_time(train, 1)
+    scored = [([refit(rest, ridge), *naive_maps(8, 3, 4)], part) for part, rest in cross_validation(train, 1)]
 
     def held_out(windows: Windows) -> tuple[LinearMap, ...]:
-        own = [refit(early, ridge), *naive_maps(8, 3, 4)]
-        return Members.of(maps, own, late, windows, split=True).held_out()
+        return Members.of(maps, windows, scored).held_out()
 
     before = held_out(validation)
     for place, block in enumerate(parts):
@@ -123,7 +122,7 @@ def test_all_windows_as_one_block_are_forecast_by_what_training_windows_chose() 
     maps = naive_maps(8, 3, 4)
     changed = replace(few, values=few.values.clone())
     changed.values[int(few.starts[0]) + 8 :] += 3.0
-    pools = [Members.of(maps, maps, train, windows, split=True) for windows in (few, changed)]
+    pools = [Members.of(maps, windows, [(maps, train)]) for windows in (few, changed)]
     (own,), (other,) = (pool.held_out() for pool in pools)
     torch.testing.assert_close(own.weight, other.weight)
     own, other = (pool.combined() for pool in pools)
@@ -145,10 +144,8 @@ def test_a_forecast_that_validation_shows_to_be_best_is_taken_alone() -> None:
 def test_series_count_the_same_whatever_their_errors() -> None:
     train, validation = short()
     maps = naive_maps(8, 3, 4)
-    early, late = split_in_time(train, 1)
-    assert len(early)
-    own = Members.of(maps, maps, late, validation, split=True).combined()
+    own = Members.of(maps, validation, [(maps, train)]).combined()
     for windows in (train, validation):
         windows.values[:, 0] *= 1e3
-    scaled = Members.of(maps, maps, late, validation, split=True).combined()
+    scaled = Members.of(maps, validation, [(maps, train)]).combined()
     torch.testing.assert_close(scaled.weight, own.weight, atol=1e-4, rtol=1e-4)

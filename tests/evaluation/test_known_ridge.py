@@ -8,7 +8,7 @@ import torch
 
 from forecast.data.known import KnownLayout
 from forecast.data.windows import Windows, start_rows
-from forecast.evaluation.linear_start import fit_maps
+from forecast.evaluation.linear_maps import fit_maps
 from forecast.evaluation.ridge import PENALTIES, LinearMap, fit_ridge, refit
 
 CONTEXT, HORIZON, TARGETS, ROWS = 8, 3, 2, 400

@@ -9,15 +9,15 @@ import torch
 from forecast.data.windows import Windows
 from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.linear_maps import fit_maps
 from forecast.evaluation.linear_start import (
     LAST,
     MEAN,
     SEASON,
     choose_start,
-    fit_maps,
+    cross_validation,
     half_life_maps,
     naive_maps,
-    split_in_time,
 )
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
 from tests.support.examples import make_windows, split_windows
@@ -44,14 +44,16 @@ def test_a_season_longer_than_the_look_back_is_not_a_candidate(period: int) -> N
     assert [linear_map.name for linear_map in naive_maps(8, 3, period)] == [MEAN, LAST]
 
 
-def test_early_and_late_training_windows_share_no_target() -> None:
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_part_of_the_training_windows_shares_no_target_with_those_that_fit_its_maps(every: int) -> None:
     train, _ = split_windows(context_length=8, horizon=3)
-    for every in (1, 4):
-        early, late = split_in_time(train, every)
-        assert int(early.starts.max()) + 8 + 3 <= int(late.starts.min()) + 8  # rows of targets
-        assert len(late) == pytest.approx(0.4 * len(train) / every, abs=1)
-        left_out = len(train.thinned(every)) - len(early) - len(late)
-        assert left_out == pytest.approx(2 / every, abs=1)
+    parts = cross_validation(train, every)
+    assert torch.equal(torch.cat([part.starts for part, _ in parts]), train.thinned(every).starts)
+    for part, rest in parts:
+        apart = (part.starts[:, None] - rest.starts).abs()
+        assert int(apart.min()) >= 3
+        assert len(rest) >= len(train.thinned(every)) - len(part) - 4
+    assert cross_validation(replace(train, starts=train.starts[:4]), 1) == []
 
 
 @pytest.mark.parametrize("confidence", [0.9, None])
@@ -110,7 +112,7 @@ def test_a_start_is_not_chosen_on_a_short_validation_split_alone() -> None:
     whole, part, tail = (chosen(ridge, train, split, period=4, confidence=0.9) for split in splits)
     assert whole.name == SEASON  # it spans enough horizons
     assert part.name == SEASON  # surely better than the combination there
-    assert tail.name.startswith("52 % last value + 38 % exponential smoothing")
+    assert tail.name.startswith("65 % last value + 25 % exponential smoothing")
 
 
 def follow_law(*splits: Windows) -> None:
@@ -139,7 +141,7 @@ def test_windows_further_apart_than_a_horizon_are_blocks_of_their_own() -> None:
     near = replace(validation, starts=validation.starts[:4])
     apart = replace(validation, starts=validation.starts[:13:4])  # four too
     assert choose_start(ridge, first, near, period=1, confidence=0.9).held_out
-    assert choose_start(ridge, first, apart, period=1, confidence=0.9) == (ridge, (), None)
+    assert choose_start(ridge, first, apart, period=1, confidence=0.9) == (ridge, (), ())
 
 
 def test_a_ridge_that_is_worse_on_all_windows_is_not_chosen() -> None:
@@ -172,22 +174,23 @@ def test_smoothing_wins_on_a_level_with_noise() -> None:
     assert [one.name for one in half_life_maps(8, 3)][1:] == ["exponential smoothing, half-life 2 steps"]
 
 
-def test_late_training_windows_are_scored_by_a_map_fitted_on_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_windows_are_scored_by_maps_that_others_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     train, validation = split_windows()
-    short, fitted = replace(validation, starts=validation.starts[:1]), []
+    short = replace(validation, starts=validation.starts[:1])
+    ridge, scored = fit_ridge(train, validation), []
     monkeypatch.setattr(
-        "forecast.evaluation.linear_start.refit", lambda early, ridge: fitted.append(early) or refit(early, ridge)
+        "forecast.evaluation.linear_start.evaluate",
+        lambda *given: scored.append((given[0], given[1].starts)) or evaluate(*given),
     )
-    ridge = fit_ridge(train, validation)
-    chosen(ridge, train, short, period=1, confidence=0.9)
-    (early,) = fitted
-    assert int(early.starts.max()) < 0.6 * len(train)
-    scored = []
-    monkeypatch.setattr(
-        "forecast.evaluation.linear_start.evaluate", lambda *given: scored.append(given[0]) or evaluate(*given)
-    )
-    chosen(ridge, train, short, period=1, confidence=0.9)
-    assert sum(forecaster is ridge for forecaster in scored) == 2  # on validation alone, also beside the combination
+    start = choose_start(ridge, train, short, period=1, confidence=0.9)
+    assert all(torch.equal(starts, short.starts) for forecaster, starts in scored if forecaster is ridge)
+    parts = cross_validation(train, 1)
+    for part, rest in parts:
+        own = refit(rest, ridge).weight
+        assert any(torch.equal(one.weight, own) and torch.equal(starts, part.starts) for one, starts in scored)
+    assert len(start.cross_fitted) == len(parts) == 3
+    whole = choose_start(ridge, train, validation, period=1, confidence=0.9)
+    assert (whole.held_out, whole.cross_fitted) == ((), ())
 
 
 def test_windows_without_a_target_do_not_change_the_choice() -> None:

@@ -11,7 +11,7 @@ from forecast.data.sources import Source
 from forecast.evaluation.baselines import SeasonalNaive, last_value, training_mean
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import Fold, blocks, held_out
-from forecast.evaluation.linear_start import split_in_time
+from forecast.evaluation.linear_start import cross_validation
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
 from forecast.evaluation.scoring import network_forecaster, score
 from forecast.runs.settings import Settings
@@ -91,23 +91,22 @@ def test_intervals_are_calibrated_by_the_weights_that_did_not_see_the_windows(tm
     assert fitted.validation.sums.scaled() == in_sample.validation.sums.scaled()  # of the run's own weights
 
 
-def test_a_start_is_also_calibrated_by_late_training_windows_that_its_earlier_fit_forecasts(tmp_path: Path) -> None:
+def test_a_start_is_also_calibrated_by_training_windows_that_other_windows_forecast(tmp_path: Path) -> None:
     prepared = prepare(Settings.parse(quick(tmp_path, "training.start_confidence=0.9")))
     maps, train = prepared.linear_maps, prepared.data.parts["train"]
-    assert maps.earlier is not None
     network = prepared.network.eval()
-    rows = score(network, prepared.data, maps.baseline, earlier=maps.earlier)
+    rows = score(network, prepared.data, maps.baseline, cross_fits=maps.cross_fits)
     alone = score(network, prepared.data, maps.baseline)
-    late = replace(train, starts=maps.earlier.starts)
-    early, _ = split_in_time(train, maps.baseline.every)
-    assert int(early.starts.max()) + train.horizon <= int(late.starts.min())  # no target is shared
-    torch.testing.assert_close(maps.earlier.ridge.weight, refit(early, maps.baseline).weight)
+    assert len(maps.cross_fits) == 3
+    for fit, (part, rest) in zip(maps.cross_fits, cross_validation(train, maps.baseline.every), strict=True):
+        torch.testing.assert_close(fit.ridge.weight, refit(rest, maps.baseline).weight)
+        assert torch.equal(fit.starts, part.starts)
     for name in ("model", "linear_path", "linear"):
         row, other = rows[name], alone[name]
         assert row is not None
         assert other is not None
-        assert row.training_windows == len(late)
-        assert row.calibration.count == other.calibration.count + len(late)
+        assert row.training_windows == len(train)
+        assert row.calibration.count == other.calibration.count + len(train)
         assert row.validation.sums.scaled() == other.validation.sums.scaled()
         assert (row.validation.intervals is None) == (other.validation.intervals is None)
     last = rows["last_value"]
@@ -115,15 +114,14 @@ def test_a_start_is_also_calibrated_by_late_training_windows_that_its_earlier_fi
     assert last.training_windows == 0
 
 
-def test_the_earlier_quantiles_are_those_of_a_network_that_starts_from_the_earlier_map(tmp_path: Path) -> None:
+def test_cross_fitted_quantiles_are_those_of_a_network_that_starts_from_the_map(tmp_path: Path) -> None:
     words = ["training.start_confidence=0.9", "loss=quantile", "model.linear_path=weighted"]
     prepared = prepare(Settings.parse(quick(tmp_path, *words)))
-    earlier, path = prepared.linear_maps.earlier, prepared.network.linear_path
-    assert earlier is not None
+    fit, path = prepared.linear_maps.cross_fits[0], prepared.network.linear_path
     assert path is not None
-    path.start_from(earlier.start.weight, earlier.start.known, earlier.offsets)
+    path.start_from(fit.start.weight, fit.start.known, fit.offsets)
     batch = prepared.data.parts["test"].batch(torch.tensor([0, 5]))
-    torch.testing.assert_close(earlier.quantiles(batch), network_forecaster(prepared.network.eval())(batch))
+    torch.testing.assert_close(fit.quantiles(batch), network_forecaster(prepared.network.eval())(batch))
 
 
 def ett(name: str, context_length: int) -> ForecastData:

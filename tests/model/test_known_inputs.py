@@ -153,3 +153,22 @@ def test_an_architecture_with_covariates_survives_json() -> None:
 def test_impossible_sizes_are_refused(key: str, value: object) -> None:
     with pytest.raises(ValueError, match="numbers of"):
         replace(SIZES, **{key: value})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("has_path", [True, False])
+@pytest.mark.parametrize("weight", [0.0, 0.1])
+def test_what_is_known_is_read_by_the_encoder_decoder_or_by_weights_of_the_linear_path(
+    share: float, has_path: bool, weight: float
+) -> None:
+    model = make("patch_informer", linear_path="weighted" if has_path else False)
+    if not has_path:
+        assert model.reads_known
+        return
+    assert model.linear_path is not None
+    assert model.linear_path.known_weight is not None
+    with torch.no_grad():
+        model.linear_path.known_weight.fill_(weight)
+        model.combination.share.fill_(share)  # type: ignore[union-attr, operator]
+    assert model.reads_known == (share > 0 or weight > 0)
+    assert model.linear_path.reads_known == (weight > 0)

@@ -19,7 +19,7 @@ from forecast.common.processes import Child, Ended
 from forecast.common.timing import load_since, read_load
 from forecast.data.sources import described_data, load_source
 from forecast.data.windows import Batch, Windows
-from forecast.evaluation.linear_start import LinearMaps
+from forecast.evaluation.linear_maps import LinearMaps
 from forecast.evaluation.ridge import Ridge
 from forecast.runs.integrity import check_stored
 from forecast.runs.read import read_jobs

@@ -1,5 +1,6 @@
 """Fixtures of the sweep tests: one sweep of six jobs, and fake trainings."""
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,23 @@ import pytest
 from forecast.runs.settings import Settings
 from forecast.training.sweep import job as sweep_job
 from forecast.training.sweep import sweep
+from tests.support.kept import kept
 from tests.support.sweeps import SIX, Ended, command
 
+OUTCOME = "outcome.pickle"
 
-@pytest.fixture(scope="session")  # the slow test that uses it comes long before the others
-def six(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ended]:
-    """Return the folder and the outcome of a sweep over three mechanisms and two seeds."""
-    root = tmp_path_factory.mktemp("six")
-    ended = command(root, *SIX, "sweep.repeat_timing=0.1")
+
+@pytest.fixture(scope="session")
+def six() -> tuple[Path, Ended]:
+    """Return the folder and the outcome of a sweep over three mechanisms and two seeds; no test changes them."""
+
+    def sweep_six(root: Path) -> None:
+        ended = command(root, *SIX, "sweep.repeat_timing=0.1")
+        (root / OUTCOME).write_bytes(pickle.dumps(ended))
+
+    root = kept("six", sweep_six, module="forecast.training.command_line")
     (folder,) = (root / "sweeps").iterdir()
-    return folder, ended
+    return folder, pickle.loads((root / OUTCOME).read_bytes())
 
 
 @pytest.fixture(autouse=True)
