@@ -32,6 +32,7 @@ __all__ = [
     "at_least_float32",
     "full_precision",
     "is_autocast",
+    "is_transformed",
     "sparse_queries",
 ]
 
@@ -319,3 +320,8 @@ def is_autocast(tensor: Tensor) -> bool:
     # torch 2.11 cannot compile is_autocast_available; every device that it compiles for supports autocast
     available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device)
     return available and torch.is_autocast_enabled(device)
+
+
+def is_transformed() -> bool:
+    """Return whether torch.func or forward-mode differentiation is active, which hand-written passes do not support."""
+    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from forecast.attention._recompute import is_transformed
-from forecast.attention.base import Attention, SparseQueries, is_autocast, sparse_queries
+from forecast.attention.base import Attention, SparseQueries, is_autocast, is_transformed, sparse_queries
 
 
 class Projections(NamedTuple):
