@@ -53,9 +53,6 @@ TRACE = "trace.json.gz"
 
 CHECKPOINTS = "checkpoints"
 
-TRANSPLANT = "transplant.json"
-"""Optional scores under other mechanisms and look-backs."""
-
 JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
 """Files of a sweep in the folder of a job: words, error, traceback, and a note if the job did not start in time."""
 
@@ -71,7 +68,7 @@ OUTCOME = (WEIGHTS, RESULT, ERRORS, CALIBRATION, FORECAST, PICTURE, INPUT, TRACE
 NAMED = (CONFIG, *OUTCOME)
 """Files that a manifest lists with size and hash; files added later are not listed."""
 
-LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", f"{CHECKPOINTS}/step-*.ckpt")
+LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, "events.out.tfevents.*", f"{CHECKPOINTS}/step-*.ckpt")
 """Patterns of all files of a run folder except its configuration."""
 
 DATED = 19
@@ -92,7 +89,7 @@ def check_not_of_a_run(*paths: Path) -> None:
     for path in paths:
         is_run = all((path.parent / name).is_file() for name in (CONFIG, MANIFEST))
         is_ensemble = (path.parent / ENSEMBLE).is_file()
-        of_a_run = (*NAMED, MANIFEST, TRANSPLANT, JOB, FAILED, TRACEBACK, LEFT)
+        of_a_run = (*NAMED, MANIFEST, JOB, FAILED, TRACEBACK, LEFT)
         if (is_run and path.name in of_a_run) or (is_ensemble and path.name == ENSEMBLE):
             raise InputError(f"{path}: is a file of the run in its folder: choose another --output")
 
