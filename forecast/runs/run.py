@@ -20,11 +20,11 @@ from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, read_json, read_with_digest, replacing, sha256, write_sealed
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
-from forecast.model.presets import LATER, Mechanisms, Sizes
+from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.ensemble import ENSEMBLE, with_members
 from forecast.runs.integrity import CURE, ForeignRun, check_files, check_links, describe_files
 
-FORMAT = 2
+FORMAT = 3
 
 # All files of a run folder
 
@@ -115,7 +115,7 @@ class Architecture:
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
-            options=LATER.get(values["preset"], {}) | values["options"],
+            options=values["options"],
             mechanisms=Mechanisms(**values["mechanisms"]),
             sizes=Sizes(**values["sizes"]),
         )
@@ -236,15 +236,17 @@ class Run:
         if not isinstance(content, dict) or "format" not in content:
             raise InputError(f"{path}: is no manifest: {CURE}")
         if content["format"] != FORMAT:
-            raise ForeignRun(f"{path}: not of format {FORMAT}, but of another version of the program: train it again")
+            raise ForeignRun(
+                f"{path}: not of format {FORMAT}, but of another version of the program: train it again, "
+                "or use that version"
+            )
         if not isinstance(content.get("files"), dict) or not is_sealed:
             raise InputError(f"{path}: has no digest, or names no files: {CURE}")
         return content
 
     def _check_horizon(self, sizes: Sizes) -> None:
         """Check horizon and targets against the calibration file: shapes of weights need not depend on them."""
-        stored = shapes_of(self.path / CALIBRATION)
-        _, *shape = stored.get("scores", stored.get("quantiles", ()))  # earlier runs have quantiles, without levels
+        _, *shape = shapes_of(self.path / CALIBRATION)["scores"]
         if list(shape[:2]) != [sizes.horizon, sizes.num_targets]:
             raise ValueError(f"{CALIBRATION} has another number of steps or targets")
 

@@ -426,26 +426,6 @@ def test_levels_under_another_attention_are_refused(
     assert snapshot(tmp_path) == {}
 
 
-def test_a_run_without_scores_forecasts_but_has_no_intervals(
-    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from safetensors.torch import save_file
-
-    from tests.support.small import seal
-
-    run = tmp_path / "run"
-    shutil.copytree(tiny_run.path, run)
-    old = {"levels": torch.linspace(0.005, 0.995, 199), "quantiles": torch.zeros(199, HORIZON, 2)}
-    save_file(old, run / "calibration.safetensors")
-    for key in ("calibration", "validation_mse", "training_range"):
-        edit(run, put(key, value=...))
-    seal(run)
-    assert command(run, tiny_run.source, tmp_path / "next.csv") == 0
-    capsys.readouterr()
-    assert command(run, tiny_run.source, tmp_path / "levels.csv", "--levels", "80") == 2
-    assert "was trained before this program had intervals: train it again for --levels" in expect_one_line(capsys)
-
-
 def test_a_column_with_the_name_of_an_end_is_refused_in_the_wide_table_only(tiny_run: TinyRun) -> None:
     forecaster = forecast.load(tiny_run.path)
     from forecast.predict.intervals import Question
