@@ -128,7 +128,7 @@ def _residuals(forecaster: "Forecaster", series: Series, origins: np.ndarray, fo
 
 def _limits(forecaster: "Forecaster", context: Context) -> WindowLimits | None:
     """Return the limits of the forecasts of windows, original units; None if the model knows none."""
-    if forecaster.facts is None or forecaster.facts.limits is None:
+    if forecaster.facts is None:
         return None
     count = len(forecaster.targets)
     observed = None if context.past_observed is None else context.past_observed[..., :count]
@@ -180,10 +180,9 @@ def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
     facts = forecaster.facts
     if facts is None:
         return []
-    warnings = facts.warnings()
-    if facts.training_range is not None:
-        limits = facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
-        warnings += _look_back_warnings(forecaster, series, limits)
+    warnings = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
+    limits = facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
+    warnings += _look_back_warnings(forecaster, series, limits)
     return [*warnings, *_horizon_warnings(forecaster, series)]
 
 

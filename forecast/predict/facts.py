@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 import safetensors.torch
 
-from forecast.common.bounds import shapes_of
 from forecast.common.errors import InputError
 from forecast.common.losses import same_levels
 from forecast.data.contract import DataContract
@@ -32,13 +31,13 @@ class ModelFacts:
     weights
         SHA-256 of the weights.
     calibration
-        Method, number of windows and known coverages of the intervals; None for models of before intervals.
+        Method, number of windows and known coverages of the intervals.
     validation_mse
         Validation MSE of the model and of each baseline.
     training_range
-        Limits of the training rows; None for models of before intervals.
+        Limits of the training rows.
     limits
-        Limits that no forecast of a target crosses; None for models of before these.
+        Limits that no forecast of a target crosses.
     read_calibration
         Reads the calibration, which a forecast without intervals does not need.
     path
@@ -48,10 +47,10 @@ class ModelFacts:
     """
 
     weights: str
-    calibration: Mapping[str, Any] | None
+    calibration: Mapping[str, Any]
     validation_mse: Mapping[str, float]
-    training_range: TrainingRange | None
-    limits: Limits | None
+    training_range: TrainingRange
+    limits: Limits
     read_calibration: Callable[[], Forms] = field(repr=False)
     path: Path
     attention: str | None = None
@@ -61,21 +60,18 @@ class ModelFacts:
         cls, manifest: Mapping[str, Any], num_targets: int, read_calibration: Callable[[], Forms], path: Path
     ) -> "ModelFacts":
         """Return the facts of a manifest of some targets; raise ValueError if they are inconsistent."""
-        calibration = manifest.get("calibration")
-        if calibration is not None and not _is_calibration(calibration):
+        calibration, errors = manifest["calibration"], manifest["validation_mse"]
+        if not _is_calibration(calibration):
             raise ValueError("the facts of its calibration are not valid")
-        errors = manifest.get("validation_mse", {})
         if not isinstance(errors, Mapping) or not all(_is_number(value) for value in errors.values()):
             raise ValueError("the validation errors are not numbers")
-        if calibration is not None:
-            pd.Timestamp(calibration.get("last_training_row", ""))  # raises ValueError if it is no time
-        limits = manifest.get("training_range")
+        pd.Timestamp(calibration.get("last_training_row", ""))  # raises ValueError if it is no time
         return cls(
             weights=str(manifest["files"][WEIGHTS]["sha256"]),
             calibration=calibration,
             validation_mse={str(name): float(value) for name, value in errors.items() if value is not None},
-            training_range=None if limits is None else TrainingRange.from_dict(limits),
-            limits=None if (own := manifest.get("limits")) is None else Limits.from_dict(own, num_targets),
+            training_range=TrainingRange.from_dict(manifest["training_range"]),
+            limits=Limits.from_dict(manifest["limits"], num_targets),
             read_calibration=read_calibration,
             path=path,
         )
@@ -100,8 +96,6 @@ class ModelFacts:
 def calibration_of_run(folder: Path, sizes: Sizes) -> Forms:
     """Return the interval forms in a run folder, which fit a model of these sizes."""
     path = folder / CALIBRATION
-    if "scores" not in shapes_of(path):
-        raise InputError(f"{folder}: was trained before this program had intervals: train it again for --levels")
     return _checked(path.read_bytes(), path, sizes)
 
 
@@ -110,10 +104,8 @@ def encoded(calibration: bytes) -> str:
     return base64.b64encode(calibration).decode()
 
 
-def calibration_of_text(text: str | None, path: Path, sizes: Sizes) -> Forms:
+def calibration_of_text(text: str, path: Path, sizes: Sizes) -> Forms:
     """Return the interval forms in an exported file, which fit a model of these sizes."""
-    if text is None:
-        raise InputError(f"{path}: was exported before this program had intervals: export it again for --levels")
     return _checked(base64.b64decode(text), path, sizes)
 
 

@@ -201,7 +201,7 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
         gain = pooled if typical_skill(result) is None or (own := typical_skill(row)) is None else own
         scores = [_score(scaled["mse"]), _score(scaled["mae"]), f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # None in a file where it is no number
-        sql = (row["test"].get("intervals") or {}).get("sql")  # None in a run of before intervals
+        sql = look_up(row, "test.intervals.sql")
         scores += ["none" if value is None or math.isnan(value) else f"{value:.3f}" for value in (mase, sql)]
         cells.append([row_name(name, result), *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
     return cells

@@ -236,12 +236,10 @@ def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
     swept = [override.input_line for override in overrides if override.is_sweep_override()]
     if arguments.multirun or swept:
         raise InputError(f"{(*swept, '-m')[0]}: an ensemble is itself a sweep: leave it out, or ensemble={members}")
-    if not _is_grid(config) or config.hydra.sweeper.get("params"):
+    if not is_grid(config) or config.hydra.sweeper.get("params"):
         raise InputError(
             f"ensemble={members}: an experiment or sweeper that varies options has no one mean: leave it out"
         )
-    if config.sweep.search:
-        raise InputError(f"sweep.search=true: an ensemble is not a search: leave it out, or ensemble={members}")
     kept = [word for word, own in zip(arguments.overrides, overrides, strict=True) if own.key_or_group not in SEEDS]
     seeds = range(seed, seed + members)
     words = [*kept, "ensemble=1", f"seed={','.join(map(str, seeds))}"]
@@ -332,7 +330,7 @@ def _first(override: Override) -> str | None:
     return None if first is None else f"{override.get_key_element()}={first}"
 
 
-def _is_grid(config: DictConfig) -> bool:
+def is_grid(config: DictConfig) -> bool:
     """Return whether Hydra's basic sweeper chooses the jobs: every combination of the values."""
     return str(config.hydra.sweeper.get("_target_", "")).endswith(".BasicSweeper")
 
@@ -342,7 +340,7 @@ def count_jobs(config: DictConfig, words: Sequence[str]) -> int | None:
 
     `config`, from `compose_first`, may itself sweep values. The last override of a key wins.
     """
-    if not _is_grid(config):
+    if not is_grid(config):
         return None
     params = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
     last = {override.get_key_element(): override for override in parse([*params, *words])}.values()
