@@ -40,7 +40,8 @@ def made_run(folder: Path, model: str = "patch_informer", **lies: Any) -> Run:
     folder.mkdir()
     run = Run(folder)
     run.save_weights(architecture.build())
-    save_file({"levels": torch.zeros(3), "quantiles": torch.zeros(3, 12, 1)}, folder / "calibration.safetensors")
+    scores = {"scores": torch.zeros(3, 12, 1, 1), "trained": torch.zeros(0, dtype=torch.float64)}
+    save_file(scores, folder / "calibration.safetensors")
     facts = asdict(architecture)
     for key, value in lies.items():
         group, _, name = key.partition("__")
