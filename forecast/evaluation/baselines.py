@@ -1,16 +1,21 @@
 """The baselines of a result: mean of training, last value, seasonal naive and ridge regression."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from forecast.data.calendar import seasonal_period
-from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import Forecaster
 from forecast.evaluation.ridge import Ridge
+
+if TYPE_CHECKING:
+    from forecast.data.datamodule import ForecastData
 
 
 def last_value(batch: Batch) -> Tensor:
@@ -34,7 +39,7 @@ class SeasonalNaive:
     period: int
 
     @classmethod
-    def of(cls, data: ForecastData, ridge: Ridge) -> "SeasonalNaive | None":
+    def of(cls, data: ForecastData, ridge: Ridge) -> SeasonalNaive | None:
         """Return the forecast of the test windows; None if the training split is shorter than a season."""
         period = seasonal_period(data.source.series.frequency)
         return cls(data.parts["test"], period) if period <= len(data.split.train) else None
