@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 
 from benchmarks.published.contest import only_run
+from benchmarks.run_data import data_of
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, look_up, read_json, replacing
@@ -31,7 +32,6 @@ from forecast.evaluation.interval_scores import LEVELS, QUANTILES
 from forecast.evaluation.intervals import interval_levels
 from forecast.evaluation.ridge import fit_ridge
 from forecast.evaluation.scoring import network_forecaster, units_of
-from forecast.predict.transplanted import data_at, same_source
 from forecast.runs.run import RESULT, Run
 from forecast.training.sweep.sweep import JOBS_LEFT
 
@@ -204,7 +204,7 @@ class Errors:
 @torch.inference_mode()
 def compare(run: Run) -> dict[str, float]:
     """Return the scores of plain residual quantiles and of `crepes` for the run's model, and of its ridge."""
-    data = data_at(run, same_source(run), None, torch.device("cpu"))
+    data = data_of(run)
     units = units_of(data)
     factor = np.where(units.seasonal_error > units.least, units.scale / units.seasonal_error, np.nan)
     model = _errors(network_forecaster(run.load_model()), data)

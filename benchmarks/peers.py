@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Task, build_ours, our_peer, parse_preset
 from benchmarks.whole_models import add_task_options, call
 from forecast.attention._parsing import configured, parse
 from forecast.benchmark.machine import choose_device, facts_of
 from forecast.benchmark.measure import WARM_UP
-from forecast.benchmark.models import BEFORE, NUM_KNOWN, SEED, Drawn, Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, heading_of, print_report, write_record, write_unfinished
 from forecast.common.cli import ran_out_of_memory

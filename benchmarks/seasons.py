@@ -25,6 +25,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.data.datamodule import ForecastData
 from forecast.data.download import data_folders
+from forecast.data.roles import Roles
 from forecast.data.series import series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
@@ -138,8 +139,8 @@ def source_of(name: str, part: str) -> tuple[Source, dict[str, float | int]]:
     """Return a series, and the split that scores a part of it."""
     borders: dict[str, float | int] = BORDERS
     if name in SPREADS:
-        series = series_from_frame(generated(name), source=name, columns=["load"])
-        source = Source(series, ["load"], [], None)
+        series = series_from_frame(generated(name), Roles(["load"]), source=name)
+        source = Source(series, Roles(["load"]))
     else:
         file = configuration_folder() / "data" / f"{'csv' if name == 'victoria' else name}.yaml"
         choice: dict[str, Any] = dict(OmegaConf.to_container(load_choice(file)))  # type: ignore[arg-type]  # a group

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks.models import Preset, Task, build_ours, our_peer, parse_preset
 from benchmarks.whole_models import add_task_options, call
 from forecast.attention._parsing import parse
 from forecast.benchmark.case import DTYPES
 from forecast.benchmark.machine import choose_device, facts_of, product_rate
 from forecast.benchmark.measure import WARM_UP
-from forecast.benchmark.models import Preset, Task, build_ours, our_peer, parse_preset
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, OPERATIONS, heading_of, print_report, write_record, write_unfinished
 from forecast.common.operations import training_operations

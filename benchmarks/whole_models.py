@@ -5,11 +5,20 @@ import sys
 from collections.abc import Callable, Sequence
 
 from forecast.common.cli import finish
-from forecast.common.options import positive, window
+from forecast.common.options import positive
 
 PRECISIONS = ("fp32", "bf16")
 WINDOWS = [(96, 24), (336, 168)]
 PAPER = "informer:start_length=0"
+
+
+def window(text: str) -> tuple[int, int]:
+    """Read a look-back and a horizon, `336:168`."""
+    look_back, _, horizon = text.partition(":")
+    return positive(look_back), positive(horizon)
+
+
+window.__name__ = "look-back:horizon"  # in the error messages of argparse
 
 
 def add_task_options(parser: argparse.ArgumentParser) -> None:

@@ -21,7 +21,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import IntervalSweep, Override
 from omegaconf import OmegaConf
 
 from benchmarks import intervals, known_ahead
@@ -126,6 +126,8 @@ def _first_job(override: Override) -> str:
     if not override.is_sweep_override():
         assert override.input_line is not None
         return override.input_line
+    if isinstance(value := override.value(), IntervalSweep):
+        return f"{override.get_key_element()}={value.start}"
     return f"{override.get_key_element()}={next(override.sweep_string_iterator())}"
 
 

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
+from benchmarks.run_data import data_of
 from forecast.predict.ensemble_scores import score_ensemble
-from forecast.predict.transplanted import data_at, same_source
 from forecast.runs.run import Run
 
 
 def score_runs(runs: Sequence[Run]) -> dict[str, Any]:
     """Return a result like a single run's, of runs that may differ only in their seed."""
-    return score_ensemble(runs, data_at(runs[0], same_source(runs[0]), None, torch.device("cpu")))
+    return score_ensemble(runs, data_of(runs[0]))

@@ -15,14 +15,14 @@ FORGED = 0.93
 """Fraction of the attacks with correct hashes and digests, as an attacker would write them."""
 
 RESUME = (*("resume",) * 9, "sweep")
-WEIGHTS = ("predict", "predict", "attention", "latest", "transplant", "export")
+WEIGHTS = ("predict", "predict", "attention", "latest", "export")
 ALL = (*WEIGHTS, "report", "resume", "sweep")
 
 READERS: dict[Attack, tuple[float, tuple[str, ...], tuple[str, ...]]] = {
-    **dict.fromkeys(attacks_configuration.ATTACKS, (0.15, ("resume", "report", "transplant", "export"), RESUME)),
+    **dict.fromkeys(attacks_configuration.ATTACKS, (0.15, ("resume", "report", "export"), RESUME)),
     **dict.fromkeys(attacks_manifest.ATTACKS, (1.0, (*WEIGHTS, *ALL), RESUME)),
     **dict.fromkeys(attacks_files.ATTACKS, (0.6, ALL, RESUME)),
-    attacks_manifest.result: (1.0, ("report", "report", "resume", "sweep", "transplant"), RESUME),
+    attacks_manifest.result: (1.0, ("report", "report", "resume", "sweep"), RESUME),
     attacks_manifest.text: (0.7, ALL, RESUME),
     attacks_manifest.kinds: (0.7, ALL, RESUME),
     attacks_files.checkpoint: (0.0, RESUME, RESUME),
@@ -93,7 +93,6 @@ def _of_run(name: str, predict: list[str], out: Path, folder: Path) -> tuple[lis
         "attention": ([*predict, "--run", EVIL, "--attention", "mean"], [out]),
         "resume": (["train", f"resume={EVIL}"], [folder]),
         "report": (["report", "--runs", EVIL], [folder]),
-        "transplant": (["transplant", "--run", EVIL, "--attention", "mean", "--quiet"], [folder]),
         "export": (["export", "--run", EVIL, "--output", "out/model.pt2"], [out]),
     }
     return commands[name]

@@ -230,7 +230,7 @@ def weights(scene: Scene) -> str:
 def place_taken(scene: Scene) -> str:
     """Replace a file by a link, a pipe, a folder or a device."""
     names = ["config.json", "forecast.png", "checkpoints", ".x.tmp", "checkpoints/step-999999999.ckpt", "result.json"]
-    names += ["model.safetensors", "manifest.json", "errors.parquet", "calibration.safetensors", "transplant.json"]
+    names += ["model.safetensors", "manifest.json", "errors.parquet", "calibration.safetensors"]
     name = scene.choose(*names, "forecast.csv", "job.json", "report.html", "report.csv")
     path = scene.run / name
     if path.is_dir() and not path.is_symlink():

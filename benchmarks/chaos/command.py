@@ -37,7 +37,6 @@ TOOLS = {
     "predict": "forecast.predict",
     "export": "forecast.export",
     "report": "forecast.report",
-    "transplant": "forecast.predict.transplant",
     "plan": "forecast.plan",
 }
 """Commands besides `train`, with their modules."""

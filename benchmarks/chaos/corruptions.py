@@ -1,7 +1,6 @@
 """Damage one file of a finished run, an unfinished run or an export, and run a command that reads it."""
 
 import io
-import json
 import random
 import re
 from collections.abc import Callable
@@ -112,10 +111,6 @@ def _report(work: Path, ended: Ended) -> list[str]:
     return [(work / SWEEP / name).read_text(encoding="utf-8") for name in ("report.csv", "report.md")]
 
 
-def _scores(work: Path, ended: Ended) -> Any:
-    return _untimed(json.loads((work / "scores.json").read_text(encoding="utf-8")))
-
-
 def _untimed(node: Any) -> Any:
     """Return the plain values without measured times and digests."""
     if isinstance(node, dict):
@@ -137,14 +132,11 @@ def _readers(sweep_words: list[str]) -> dict[str, Reader]:
         "attention": Reader([*predict, "--run", RUN, "--attention", "mean"], _forecast),
         "resume": Reader(["train", f"resume={RUN}"], _printed),
         "report": Reader(["report", "--runs", SWEEP], _report, may_skip=True),
-        "transplant": Reader(
-            ["transplant", "--run", RUN, "--attention", "mean", "--quiet", "--output", "scores.json"], _scores
-        ),
         "sweep": Reader(["train", "-m", *sweep_words], _sweep, may_skip=True),
     }
 
 
-SHARES = {"predict": 5, "mean": 2, "attention": 2, "resume": 5, "report": 4, "transplant": 4, "sweep": 3}
+SHARES = {"predict": 5, "mean": 2, "attention": 2, "resume": 5, "report": 4, "sweep": 3}
 """Weight of each command."""
 
 READ = {
@@ -153,7 +145,6 @@ READ = {
     "attention": ("model.safetensors", "manifest.json"),
     "resume": ("result.json", "config.json", "model.safetensors", "manifest.json", "errors.parquet"),
     "report": ("result.json", "errors.parquet", "manifest.json", "job.json"),
-    "transplant": ("model.safetensors", "manifest.json", "config.json"),
     "sweep": ("result.json", "config.json", "model.safetensors", "manifest.json", "job.json", "errors.parquet"),
 }
 """Most important files of each command; two thirds of the trials damage one of them."""

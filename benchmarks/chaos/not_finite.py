@@ -95,12 +95,11 @@ def _weights(place: Place) -> Verdict:
         body[rng.randrange(len(body))] = value
     path.write_bytes(raw[:begin] + body.tobytes())
     forge(work / RUN)
-    name = rng.choice(("predict", "predict", "mean", "transplant", "export"))
+    name = rng.choice(("predict", "predict", "mean", "export"))
     predict = ["predict", "--input", TABLE, "--output", "out.csv", "--run", RUN]
     command = {
         "predict": predict,
         "mean": [*predict, "--attention", "mean"],
-        "transplant": ["transplant", "--run", RUN, "--attention", "mean", "--quiet", "--output", "scores.json"],
         "export": ["export", "--run", RUN, "--output", "out.pt2", "--input", TABLE],
     }[name]
     ended = run(command, work, place.logs, seconds=LONG)

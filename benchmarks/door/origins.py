@@ -69,6 +69,7 @@ def baseline_errors(run: Path, table: Path, rows: int, origins: int) -> dict[str
     run, and the ridge is fitted as in the run.
     """
     from forecast.common.files import read_json
+    from forecast.data.sources import load_source
     from forecast.data.split import split_rows
     from forecast.evaluation import scoring
     from forecast.runs.run import Run
@@ -81,9 +82,11 @@ def baseline_errors(run: Path, table: Path, rows: int, origins: int) -> dict[str
     counts = {"train": len(split.train), "validation": len(split.validation)}
     config["data"] |= {"path": str(table), "split": {**counts, "test": last - sum(counts.values())}}
     config["training"] |= {"progress": False}
-    linear_maps = prepare(Settings.parse(config)).linear_maps
+    settings = Settings.parse(config)
+    source = load_source(settings.data)
+    linear_maps = prepare(settings, source).linear_maps
     config["training"] |= {"evaluation_stride": config["horizon"]}
-    prepared = prepare(Settings.parse(config), linear_maps=linear_maps)
+    prepared = prepare(Settings.parse(config), source, linear_maps=linear_maps)
     names = vars(scoring)
     names["evaluate"] = partial(names["evaluate"], keep_residuals=True)
     scored = scoring.score(Run.open(run).load_model(), prepared.data, linear_maps.baseline)

@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from forecast.common.spreadsheet import write_frame
+from forecast.data.sources import load_source
 from forecast.data.windows import Windows
 from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums
 from forecast.model.informer import Informer
@@ -63,7 +64,8 @@ def row_of(config: dict[str, Any]) -> dict[str, Any]:
     """Train and return a row: the selected mixing weight, and the relative MSE of both splits at every weight."""
     with redirect_stdout(StringIO()):
         run, result = train(config)
-        data = prepare(Settings.parse(config)).data
+        settings = Settings.parse(config)
+        data = prepare(settings, load_source(settings.data)).data
     network = run.load_model().eval()
     row = {"best_step": result["model"]["best_step"], "share": result["model"]["share"]}
     for part in ("validation", "test"):

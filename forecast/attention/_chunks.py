@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from forecast.attention._recompute import Scan, Sequences, State, Step, is_transformed, length_of, results_of
+from forecast.attention._recompute import Scan, Sequences, State, Step, length_of, results_of
+from forecast.attention.base import is_transformed
 
 # Least and largest number of positions per block of a causal form.
 BLOCK_LENGTH = 64

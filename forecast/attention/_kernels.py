@@ -149,27 +149,6 @@ def _add_product(tensor: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return tensor
 
 
-def last_product(left: Tensor, right: Tensor) -> Tensor:
-    """Return `left` @ `right`, both (B, H, ·, ·), for a result that no derivative needs: not computed again."""
-    if is_recomputing():
-        result: Tensor = _LastProduct.apply(left, right)  # type: ignore[no-untyped-call]
-        return result
-    return product(left, right)
-
-
-class _LastProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, left: Tensor, right: Tensor) -> Tensor:
-        context.save_for_backward(left, right)
-        dtype = torch.promote_types(left.dtype, torch.float32)
-        return left.new_zeros((), dtype=dtype).expand(*left.shape[:-1], right.shape[-1])  # never read
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        left, right = context.saved_tensors
-        return product(gradients[0], right.mT), product(left.mT, gradients[0])
-
-
 def divide(output: Tensor, total: Tensor) -> Tensor:
     """Divide (.., V) by the sums of the weights (.., 1); return zeros where a sum is zero."""
     total = total.where(total >= torch.finfo(total.dtype).tiny, 1)

@@ -78,9 +78,9 @@ def masked_softmax(scores: Tensor, valid_lengths: Tensor | None) -> Tensor:
         raise ValueError(f"scores must have shape (B, L, S) or (B, H, L, S), not {tuple(scores.shape)}")
     if not scores.is_floating_point():
         raise ValueError(f"scores must be floating point, not {scores.dtype}")
-    if valid_lengths is None:
-        return softmax_over(scores, None).to(scores.dtype)
     mask = mask_from_lengths(valid_lengths, scores.shape[-1])
+    if valid_lengths is None or mask is None:
+        return softmax_over(scores, None).to(scores.dtype)
     batch, length = scores.shape[0], scores.shape[-2]
     if valid_lengths.shape not in ((batch,), (batch, length)):
         accepted = f"({batch},) or ({batch}, {length})"
@@ -99,39 +99,35 @@ def softmax_over(scores: Tensor, allowed: Tensor | None) -> Tensor:
     return scores.to(dtype).masked_fill(~allowed, lowest).softmax(dim=-1).masked_fill(~allowed, 0)
 
 
-def mask_from_lengths(lengths: Tensor, num_keys: int) -> Tensor:
-    """Return the mask of the first `lengths` keys.
+def mask_from_lengths(lengths: Tensor | None, length: int) -> Mask:
+    """Return the mask of the first `lengths` keys of each sequence.
 
     Parameters
     ----------
     lengths
         Number of valid keys, integers. Shape (B,), one per batch row, works with every mechanism. Shape (B, L), one
-        per query, needs a mechanism that accepts pair masks, such as `full`; `linear`, `taylor`, `efficient` and
-        `mean` take the lengths themselves, as `lengths` of their call. A query with 0 keys gets zeros. A length above S
-        means all keys.
-    num_keys
+        per query, needs a mechanism that accepts pair masks, such as `full`. A query with 0 keys gets zeros. A number
+        above `length` means all keys. None: all keys are valid.
+    length
         Number of keys S.
 
     Returns
     -------
-    Tensor
-        Boolean, True where a key may be attended, shape (B, S) or (B, L, S), on the device of `lengths`.
+    Tensor or None
+        Boolean, True where a key may be attended, shape (B, S) or (B, L, S), on the device of `lengths`. None for None.
 
     Raises
     ------
     ValueError
         If `lengths` has another dtype or shape.
     """
-    check_lengths(lengths)
-    return torch.arange(num_keys, device=lengths.device) < lengths[..., None]
-
-
-def check_lengths(lengths: Tensor) -> None:
-    """Raise ValueError if the lengths are not integers of one or two axes."""
+    if lengths is None:
+        return None
     if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
         raise ValueError(f"lengths must be integers, not {lengths.dtype}")
     if lengths.ndim not in (1, 2):
         raise ValueError(f"lengths must have shape (B,) or (B, L), not {tuple(lengths.shape)}")
+    return torch.arange(length, device=lengths.device) < lengths[..., None]
 
 
 def check_mask(owner: str, name: str, mask: Tensor, shapes: list[tuple[int, ...]]) -> None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from forecast.attention._kernels import recomputing
-from forecast.attention.base import full_precision
+from forecast.attention.base import full_precision, is_transformed
 
 # What a step hands on to the next one.
 State = tuple[Tensor, ...]
@@ -55,11 +55,6 @@ class Scan:
 def compact(state: State) -> State:
     """Return the state with copies of parts of larger tensors, so that it does not keep those in memory."""
     return tuple(x if x.nbytes == x.untyped_storage().nbytes() else x.clone() for x in state)
-
-
-def is_transformed() -> bool:
-    """Return whether torch.func or forward-mode differentiation is active, which hand-written passes do not support."""
-    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
 
 
 def is_vectorized(gradients: Sequences) -> bool:

@@ -1,9 +1,7 @@
-"""Mechanisms whose causal form carries a state of fixed size: steps one at a time, and a length per query."""
+"""Mechanisms whose causal form carries a state of fixed size: one step at a time."""
 
 from abc import abstractmethod
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from forecast.attention._chunks import scan_chunks
@@ -17,8 +15,6 @@ class RecurrentAttention(Attention):
 
     A mechanism implements `first_state` and `causal_step`; `scan` is its causal form.
     """
-
-    accepts_lengths_per_query: ClassVar[bool] = True
 
     @abstractmethod
     def first_state(self, key: Tensor, value: Tensor) -> State:
@@ -69,31 +65,3 @@ class RecurrentAttention(Attention):
         with full_precision(query):
             state, output = self.causal_step(state, query, key, value, None)
         return output.to(value.dtype), compact(state)
-
-    def attend_prefixes(self, query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, mask: Mask) -> Tensor:
-        """Return the output where query i attends to its first `lengths[:, i]` keys, shape (B, H, L, V).
-
-        Queries and keys are merged to one sequence, in which each query comes after its last key. The causal form then
-        computes the prefix sums. Keys take no part as queries, and queries none as keys.
-        """
-        batch, _, num_keys, _ = key.shape
-        # key j comes at 2j + 1, a query with m keys at 2m
-        times = torch.arange(num_keys, device=key.device).expand(batch, -1) * 2 + 1
-        order = torch.cat([times, 2 * lengths], dim=1).argsort(dim=1, stable=True)  # (B, S + L)
-        is_key = order < num_keys
-        if mask is not None:
-            is_key = is_key & torch.cat([mask, mask.new_zeros(lengths.shape)], dim=1).gather(1, order)
-        pairs = [
-            (query.new_zeros(key.shape), query),
-            (key, key.new_zeros(query.shape)),
-            (value, value.new_zeros(*query.shape[:3], value.shape[3])),
-        ]
-        queries, keys, values = (_take(torch.cat(pair, dim=2), order) for pair in pairs)
-        with full_precision(query):
-            output = self.scan(queries, keys, values, is_key)
-        return _take(output, order.argsort(dim=1)[:, num_keys:])
-
-
-def _take(rows: Tensor, index: Tensor) -> Tensor:
-    """Gather rows (B, H, N, C) at `index` (B, M)."""
-    return rows.gather(2, index[:, None, :, None].expand(-1, rows.shape[1], -1, rows.shape[3]))

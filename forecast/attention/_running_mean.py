@@ -7,8 +7,8 @@ from torch import Tensor
 
 from forecast.attention._chunks import chunk_length
 from forecast.attention._masks import Mask
-from forecast.attention._recompute import State, is_transformed, is_vectorized
-from forecast.attention.base import at_least_float32, full_precision
+from forecast.attention._recompute import State, is_vectorized
+from forecast.attention.base import at_least_float32, full_precision, is_transformed
 
 
 def running_mean(value: Tensor, mask: Mask, rows: Tensor | None = None, positions: Tensor | None = None) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, sum_chunks
-from forecast.attention._kernels import causal_products, last_product, weighted_causal_products
+from forecast.attention._kernels import causal_products, product, weighted_causal_products
 from forecast.attention._masks import Mask, masked_keys
 from forecast.attention.base import at_least_float32
 
@@ -29,7 +29,7 @@ def sum_keys(
 def _sums_of(features: KeyFeatures, keys: Tensor, values: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
     featured = features(keys, hidden).transpose(-1, -2)  # (B, H, E, n)
     total = featured.sum(dim=-1, keepdim=True, dtype=at_least_float32(featured))
-    return last_product(featured, values.to(featured.dtype)), total
+    return product(featured, values.to(featured.dtype)), total
 
 
 def zero_sums(key: Tensor, value: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -13,9 +13,7 @@ from forecast.attention._masks import (
     Mask,
     allowed_pairs,
     check_heads,
-    check_lengths,
     check_mask,
-    mask_from_lengths,
     without_padded_queries,
     zero_masked,
 )
@@ -34,6 +32,7 @@ __all__ = [
     "at_least_float32",
     "full_precision",
     "is_autocast",
+    "is_transformed",
     "sparse_queries",
 ]
 
@@ -66,9 +65,6 @@ class Attention(nn.Module, ABC):
         queries and keys may change the weights. "no": `causal=True` is refused.
     accepts_pair_mask
         Whether a mask of shape (B, L, S), one row per query, is accepted as well as (B, S).
-    accepts_lengths_per_query
-        Whether `lengths` of shape (B, L) are accepted as well as (B,): query i attends to its first keys only. Implied
-        by `accepts_pair_mask`.
     cross
         Whether query and key may differ in length.
     deterministic
@@ -83,6 +79,9 @@ class Attention(nn.Module, ABC):
         Changes that leave the output as it is, which the check tries. "order of keys": another order of keys and
         values, not causal. "shift of keys": one vector added to all keys. "scale of keys", "scale of queries": a
         positive factor for each vector.
+    must_be_called
+        Whether a layer calls its projections and the mechanism even if a form that reads only their weights is faster.
+        Set it on an instance before you register hooks on these modules.
     time_cost
         Growth of the time of one head's forward pass; see `Costs`.
     memory_cost
@@ -96,13 +95,13 @@ class Attention(nn.Module, ABC):
 
     causal_ability: ClassVar[CausalAbility] = "no"
     accepts_pair_mask: ClassVar[bool] = False
-    accepts_lengths_per_query: ClassVar[bool] = False
     cross: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
     heads_alike: ClassVar[bool] = True
     weights_may_vanish: bool = False  # an instance may set it, since it can depend on an argument
     local: ClassVar[bool] = False
     invariances: ClassVar[tuple[Invariance, ...]] = ()
+    must_be_called: bool = False
     time_cost: ClassVar[Costs]
     memory_cost: ClassVar[Costs]
 
@@ -131,15 +130,7 @@ class Attention(nn.Module, ABC):
     def attention_weights(self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         """Return the weights, explicit or implied, shape (B, H, L, S); arguments as in `forward`."""
 
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Mask = None,
-        query_mask: Mask = None,
-        lengths: Tensor | None = None,
-    ) -> Tensor:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         """Return the attention output.
 
         Parameters
@@ -152,11 +143,9 @@ class Attention(nn.Module, ABC):
             Shape (B, H, S, V).
         mask
             Boolean, True where a key may be attended. Shape (B, S), or (B, L, S) if `accepts_pair_mask`.
+            `forecast.attention.mask_from_lengths` makes it of valid lengths.
         query_mask
             Boolean, True for a query, False for padding. Shape (B, L).
-        lengths
-            Number of first keys that may be attended, integers. Shape (B,), one for each batch row, or (B, L), one for
-            each query, if `accepts_lengths_per_query`. A mask hides keys as well.
 
         Returns
         -------
@@ -173,23 +162,12 @@ class Attention(nn.Module, ABC):
         dtype = value.dtype
         if _is_empty(query, key):
             return (query.to(dtype) @ key.to(dtype).transpose(-1, -2) @ value).to(dtype)
-        mask, prefixes = self._with_lengths(query, key, mask, query_mask, lengths)
-        if prefixes is not None and not self.accepts_pair_mask:
-            output = self._attend_prefixes(query, key, value, prefixes, mask, query_mask)
-        else:
-            mask = without_padded_queries(mask, query_mask)
-            query, key = zero_masked(query, query_mask), zero_masked(key, mask)
-            output = self.attend(query, key, zero_masked(value, mask), mask, query_mask)
+        mask = without_padded_queries(mask, query_mask)
+        query, key = zero_masked(query, query_mask), zero_masked(key, mask)
+        output = self.attend(query, key, zero_masked(value, mask), mask, query_mask)
         return zero_masked(output, query_mask).to(dtype)
 
-    def attention_map(
-        self,
-        query: Tensor,
-        key: Tensor,
-        mask: Mask = None,
-        query_mask: Mask = None,
-        lengths: Tensor | None = None,
-    ) -> Tensor:
+    def attention_map(self, query: Tensor, key: Tensor, mask: Mask = None, query_mask: Mask = None) -> Tensor:
         """Return the weights whose product with the values is the output, shape (B, H, L, S).
 
         Every mechanism needs O(L S) memory here: the map is for figures, and for tests in float64. A random mechanism
@@ -198,60 +176,10 @@ class Attention(nn.Module, ABC):
         self._check(query, key, None, mask, query_mask)
         if _is_empty(query, key):
             return (query @ key.transpose(-1, -2)).to(at_least_float32(query))
-        mask, prefixes = self._with_lengths(query, key, mask, query_mask, lengths)
-        if prefixes is not None and not self.accepts_pair_mask:
-            pairs = mask_from_lengths(prefixes, key.shape[2])
-            mask = pairs if mask is None else pairs & mask[:, None]
         mask = without_padded_queries(mask, query_mask)
         return zero_masked(
             self.attention_weights(zero_masked(query, query_mask), zero_masked(key, mask), mask, query_mask), query_mask
         )
-
-    def attend_prefixes(self, query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, mask: Mask) -> Tensor:
-        """Return the output where query i attends to its first `lengths[:, i]` keys, shape (B, H, L, V).
-
-        Needed if `accepts_lengths_per_query`, unless pair masks are accepted. `mask` has shape (B, S).
-        """
-        raise NotImplementedError
-
-    def _attend_prefixes(
-        self, query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, mask: Mask, query_mask: Mask
-    ) -> Tensor:
-        if query_mask is not None:
-            lengths = lengths.masked_fill(~query_mask, 0)
-        reached = mask_from_lengths(lengths.amax(dim=1), key.shape[2])
-        mask = reached if mask is None else mask & reached
-        query, key, value = zero_masked(query, query_mask), zero_masked(key, mask), zero_masked(value, mask)
-        return self.attend_prefixes(query, key, value, lengths, mask)
-
-    def _with_lengths(
-        self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask, lengths: Tensor | None
-    ) -> tuple[Mask, Tensor | None]:
-        """Return the mask with `lengths` (B,) or pairs applied, and `lengths` (B, L), clamped, else None."""
-        if lengths is None:
-            return mask, None
-        check_lengths(lengths)
-        lengths = lengths.long()  # small integers would overflow
-        batch, num_keys = key.shape[0], key.shape[2]
-        allowed = mask_from_lengths(lengths, num_keys) if lengths.ndim == 1 else None
-        if tuple(lengths.shape) not in ((batch,), (batch, query.shape[2])):
-            shapes = f"{(batch,)} or {(batch, query.shape[2])}"
-            raise ValueError(f"{self.name} takes lengths of shape {shapes}, not {tuple(lengths.shape)}")
-        if lengths.ndim == 2 and not (self.accepts_pair_mask or self.accepts_lengths_per_query):
-            raise ValueError(
-                f"{self.name} takes lengths of shape {(batch,)}, one for each batch row, not {tuple(lengths.shape)}: "
-                "choose a mechanism that accepts one for each query, such as full or linear"
-            )
-        prefixes = None
-        if lengths.ndim == 2:
-            steps = torch.arange(1, query.shape[2] + 1, device=lengths.device)
-            prefixes = lengths.clamp(0, num_keys).minimum(steps) if self.causal else lengths.clamp(0, num_keys)
-            allowed = mask_from_lengths(lengths, num_keys) if self.accepts_pair_mask else None
-        if allowed is None or mask is None:
-            return (mask if allowed is None else allowed), prefixes
-        pairs = max(mask.ndim, allowed.ndim) == 3
-        mask, allowed = (x[:, None] if pairs and x.ndim == 2 else x for x in (mask, allowed))
-        return mask & allowed, prefixes
 
     def positive_integer(self, name: str, value: object) -> int:
         """Return `value`; raise InputError unless it is an integer of at least 1."""
@@ -392,3 +320,8 @@ def is_autocast(tensor: Tensor) -> bool:
     # torch 2.11 cannot compile is_autocast_available; every device that it compiles for supports autocast
     available = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device)
     return available and torch.is_autocast_enabled(device)
+
+
+def is_transformed() -> bool:
+    """Return whether torch.func or forward-mode differentiation is active, which hand-written passes do not support."""
+    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from forecast.attention._chunks import map_chunks, sum_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._kernels import last_product, unit
+from forecast.attention._kernels import product, unit
 from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
 from forecast.attention._recompute import State
 from forecast.attention._recurrent import RecurrentAttention
@@ -105,7 +105,7 @@ def _sum(keys: Tensor, values: Tensor) -> State:
     """Return K'ᵀV, shape (B, H, E, V), ΣK', shape (B, H, E, 1), and ΣV, shape (B, H, 1, V)."""
     units = _unit(keys).transpose(-1, -2)  # hidden keys are zero and stay zero
     values = values.to(units.dtype)
-    return last_product(units, values), units.sum(dim=-1, keepdim=True), values.sum(dim=2, keepdim=True)
+    return product(units, values), units.sum(dim=-1, keepdim=True), values.sum(dim=2, keepdim=True)
 
 
 def _unit(vectors: Tensor) -> Tensor:

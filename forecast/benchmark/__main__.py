@@ -23,12 +23,6 @@ BENCHMARKS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], str,
         "latency of a run's forecasts for one window and a batch: eager, compiled and exported",
         "Measure the latency of a run's forecasts, from a validated input tensor to forecasts in original units.",
     ),
-    "max-context": (
-        "forecast.benchmark.max_context",
-        options.add_max_context_options,
-        "largest look-back of each mechanism for which a training step fits into memory",
-        "Search for the largest look-back for which a training step fits into memory, for each attention mechanism.",
-    ),
 }
 """Module of each benchmark, whose `run` measures, with its options, help line and description."""
 

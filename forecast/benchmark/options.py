@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from forecast.common.errors import InputError
-from forecast.common.options import gibibytes, minutes, positive, seconds, share
+from forecast.common.options import minutes, positive, seconds
 
 ROOT = Path("outputs/benchmark")
 
@@ -78,31 +78,6 @@ def add_latency_options(parser: argparse.ArgumentParser) -> None:
     add("--batch", type=positive, default=32, help="batch size, measured besides one window (default: %(default)s)")
     add("--repetitions", type=positive, default=100, help="minimum repetitions of a case (default: %(default)s)")
     add("--seconds", type=seconds, default=2.0, help="minimum time of a case in seconds (default: %(default)s)")
-    add_run_options(parser)
-
-
-PRECISIONS = ("fp32", "bf16")
-POINTWISE = "patch_informer:patch_length=1,level=window,linear_path=false"
-
-
-def add_max_context_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `max-context`."""
-    add = parser.add_argument
-    add("--mechanisms", nargs="+", default=[], help="such as linear or probsparse:factor=3 (default: all)")
-    add("--model", default=POINTWISE, help="a preset, with changes to its options (default: %(default)s)")
-    add(
-        "--memory-gib",
-        type=gibibytes,
-        help="memory limit of a step in GiB (default: the free memory of a GPU, 80 %% of a CPU's)",
-    )
-    add("--dtype", choices=PRECISIONS, default="fp32", help="bf16: with autocast (default: %(default)s)")
-    add("--batch", type=positive, default=8, help="windows per step (default: %(default)s)")
-    add("--channels", type=positive, default=1, help="series per window (default: %(default)s)")
-    add("--horizon", type=positive, default=96, help="forecast steps (default: %(default)s)")
-    add("--shortest", type=positive, default=1024, help="first look-back of the search (default: %(default)s)")
-    add("--longest", type=positive, default=2**22, help="largest look-back of the search (default: %(default)s)")
-    add("--within", type=share, default=0.1, help="relative precision of the search (default: %(default)s)")
-    add("--limit", type=seconds, default=600.0, help="skip steps slower than this, in seconds (default: %(default)s)")
     add_run_options(parser)
 
 

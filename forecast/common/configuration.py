@@ -16,8 +16,8 @@ from forecast.common.errors import InputError, first_line, signal_behind
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """Errors that Hydra raises for a command line or a file that it cannot compose."""
 
-LAUNCHERS = {"joblib": "joblib", "submitit_slurm": "slurm", "submitit_local": "slurm"}
-"""Launchers that need an optional dependency → the extra that installs it."""
+EXTRAS = {"joblib": "joblib", "submitit_slurm": "slurm", "submitit_local": "slurm", "optuna": "optuna"}
+"""Launchers and sweepers that need an optional dependency → the extra that installs it."""
 
 ABSENT = re.compile(r"Could not (?:override '([^'@]+)'|delete from config. '([^']+)' does not exist)")
 """Hydra's message for a missing option."""
@@ -134,8 +134,8 @@ def one_line(error: BaseException, words: Sequence[str] = ()) -> str:
     if unknown := UNKNOWN_CHOICE.search(message):
         group, choices = unknown[2], [word for word in unknown[3].split() if word[0] != "_"]
         name = unknown[1].removeprefix(f"{group}/")
-        if group == "hydra/launcher" and name in LAUNCHERS:
-            return f"{group}={name}: it is not installed: pip install -e '.[{LAUNCHERS[name]}]'"
+        if group in ("hydra/launcher", "hydra/sweeper") and name in EXTRAS:
+            return f"{group}={name}: it is not installed: pip install -e '.[{EXTRAS[name]}]'"
         place = _place(group, name, words)
         near = nearest_choice(place, name, choices)
         return f"{place}={name}: no such choice: choose {listed(choices)}{near and f'; {near}'}"

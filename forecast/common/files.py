@@ -17,6 +17,10 @@ from typing import IO, Any
 
 from forecast.common.errors import InputError, first_line
 
+PACKED, TEXT, PARQUET = ".gz", ".csv", (".parquet", ".pq")
+ENDINGS = (PACKED, TEXT, *PARQUET)
+"""Endings of the tables that are read; text may be packed, .csv.gz."""
+
 DIGEST, BLANK = "digest", "0" * 64
 """Last key of a sealed file, and its placeholder while the SHA-256 is computed."""
 

@@ -30,24 +30,8 @@ def gibibytes(text: str) -> float:
     return value
 
 
-def share(text: str) -> float:
-    """Read a share, above 0 and at most 1."""
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ValueError
-    return value
-
-
-def window(text: str) -> tuple[int, int]:
-    """Read a look-back and a horizon, `336:168`."""
-    look_back, _, horizon = text.partition(":")
-    return positive(look_back), positive(horizon)
-
-
 # names in the error messages of argparse
 positive.__name__ = "integer of at least 1"
 minutes.__name__ = "number of minutes above 0"
 seconds.__name__ = "number of seconds"
 gibibytes.__name__ = "number of GiB above 0"
-share.__name__ = "number above 0 and at most 1"
-window.__name__ = "look-back:horizon"

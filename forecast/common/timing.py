@@ -187,6 +187,11 @@ class Load:
         values = (figures.get(f"{stretch}_{field.name}") for field in fields(cls))
         return cls(*(NAN if value is None else value for value in values))
 
+    @staticmethod
+    def is_disturbed(figures: object, stretch: str) -> bool:
+        """Return whether `figures` say that others took processors that a stretch needed; unknown is no."""
+        return isinstance(figures, Mapping) and figures.get(f"{stretch}_disturbed") is True
+
     def figures(self, stretch: str) -> dict[str, float]:
         """Return the numbers by name with the prefix `stretch`, and `<stretch>_disturbed`: true, false or NaN."""
         disturbed = self.disturbed

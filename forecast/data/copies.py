@@ -8,6 +8,7 @@ import pandas as pd
 from scipy import fft  # type: ignore[import-untyped]
 
 from forecast.common.errors import InputError
+from forecast.data.roles import KNOWN, PAST
 
 CANDIDATES = 8
 """Number of shifts at which two columns are compared in full, besides 0."""
@@ -73,8 +74,8 @@ def check_copies(known: pd.DataFrame, targets: pd.DataFrame, horizon: int) -> No
         for place, shift in _candidates(spectra, Spectra.of(other[None]), shifts):
             if _is_copy(columns[place], other, shift):
                 raise InputError(
-                    f"data.known_covariates: column {names[place]!r} is the target {target!r}{_moved(shift)}, so its "
-                    "future contains the answer: leave it out, or name it in data.past_covariates"
+                    f"{KNOWN}: column {names[place]!r} is the target {target!r}{_moved(shift)}, so its "
+                    f"future contains the answer: leave it out, or name it in {PAST}"
                 )
 
 
@@ -183,8 +184,8 @@ def check_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataFrame
                 listed = ", ".join(repr(columns.columns[place]) for place in parts)
                 subject = f"column {listed} determines" if len(parts) == 1 else f"columns {listed} together determine"
                 raise InputError(
-                    f"data.known_covariates: {subject} the target {target!r}, as parts of it do, so their future "
-                    "contains the answer: leave them out, or name them in data.past_covariates"
+                    f"{KNOWN}: {subject} the target {target!r}, as parts of it do, so their future "
+                    f"contains the answer: leave them out, or name them in {PAST}"
                 )
     return _notes_on_parts(known, targets, others) if targets.shape[1] + others.shape[1] <= FEW else []
 
@@ -206,7 +207,7 @@ def _notes_on_parts(known: pd.DataFrame, targets: pd.DataFrame, others: pd.DataF
             listed = ", ".join(repr(known.columns[place]) for place in _named(shares))
             notes.append(
                 f"{listed}: a part of the target {target!r}, which it makes up with other columns; if its future was "
-                "measured, name it in data.past_covariates"
+                f"measured, name it in {PAST}"
             )
     return notes
 

@@ -14,6 +14,7 @@ from forecast.common.group import ALONE
 from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, seasonal_period, span_of
 from forecast.data.clock import Clock
+from forecast.data.contract import DataContract
 from forecast.data.copies import MOST_COMPARED, check_copies, check_parts
 from forecast.data.known import (
     KnownEncoder,
@@ -24,6 +25,7 @@ from forecast.data.known import (
 )
 from forecast.data.labels import decode_labels
 from forecast.data.mapped import Address, Recipe
+from forecast.data.reading import Reading
 from forecast.data.scaler import Scaler, check_spikes
 from forecast.data.sentinels import sentinel_warnings
 from forecast.data.series import Series
@@ -185,11 +187,11 @@ class ForecastData(lightning.LightningDataModule):
     def _fit_encoder(self, train: slice, horizon: int) -> KnownEncoder:
         """Return the encoding of the covariates, fitted on the training rows; refuse a copy of a target."""
         source, series, frame = self.source, self.source.series, self.source.series.frame
-        numbers = [name for name in source.known_covariates if name not in series.labels]
+        numbers = [name for name in source.roles.known if name not in series.labels]
         known = frame[numbers].to_numpy(np.float64)[train]
         check_spikes(known, self.index[train], numbers, series.observed_of(numbers, train))
         self._parts_notes: list[str] = []
-        encoder = KnownEncoder.fit(series, source.known_covariates, source.past_covariates, train)
+        encoder = KnownEncoder.fit(series, source.roles.known, source.roles.past, train)
         if encoder.known:
             last = slice(max(train.start, train.stop - MOST_COMPARED), train.stop)
             roles = encoder.known, source.targets, source.columns[len(source.targets) :]
@@ -316,7 +318,7 @@ class ForecastData(lightning.LightningDataModule):
     @property
     def static(self) -> np.ndarray:
         """The static covariates of each target, shape (C_out, S), float32."""
-        return static_features(self.source.static, len(self.source.targets))
+        return static_features(self.source.roles.static, len(self.source.targets))
 
     @property
     def target_scale(self) -> np.ndarray:
@@ -356,41 +358,34 @@ class ForecastData(lightning.LightningDataModule):
         """Return the batch unchanged, since it is on the device already."""
         return batch
 
-    def _known_facts(self) -> dict[str, Any]:
-        """Return the entries of the manifest for covariates; without any, none."""
-        source, facts = self.source, dict[str, Any]()
-        if source.known_covariates:
-            facts["known_covariates"] = source.known_covariates
-        if self.encoder.known or self.encoder.past_categories:
-            facts["encoder"] = self.encoder.to_dict()
-        if source.holidays is not None:
-            facts["holidays"] = source.holidays.to_dict()
-        return facts
+    def contract(self, *, reads_known: bool = True) -> DataContract:
+        """Return what prediction needs of a table.
 
-    def manifest(self, *, reads_known: bool = True) -> dict[str, Any]:
-        """Return the entries of the manifest that prediction needs: roles, time, repairs, scaler.
-
-        Without `reads_known`, they say that the known covariates are not needed.
+        Without `reads_known`, it says that the known covariates are not needed.
         """
-        series, known = self.source.series, self.source.known_covariates
-        return {
-            "data": {
-                "targets": self.source.targets,
-                "past_covariates": self.source.past_covariates,
-                **self._known_facts(),
-                **({} if reads_known or not known else {"unread": known}),
-                "time_column": self.index.name,
-                "frequency": series.frequency,
-                **({} if series.shown is None else {"shown_frequency": series.shown}),
-                **({"merged": list(series.merged)} if series.merged else {}),
-                **({} if series.last_rows is None else {"last_rows": series.last_rows}),
-                **series.time_format.facts(),
-                **Clock.of(self.index, series.frequency).facts(),
-                "cycles": list(self.cycles),
-                **series.policies.facts(),
-            },
-            "scaler": self.scaler.to_dict(),
-        }
+        series, roles, windows = self.source.series, self.source.roles, self.parts["train"]
+        reading = Reading(
+            str(self.index.name),
+            series.time_format,
+            series.frequency,
+            series.policies,
+            last_rows=series.last_rows,
+            merges_series=bool(series.merged),
+        )
+        return DataContract(
+            roles,
+            reading,
+            Clock.of(self.index, series.frequency),
+            self.scaler,
+            windows.context_length,
+            windows.horizon,
+            cycles=list(self.cycles),
+            encoder=self.encoder,
+            holidays=self.source.holidays,
+            shown=series.shown,
+            merged=series.merged,
+            unread=[] if reads_known else roles.known,
+        )
 
     def training_range(self) -> TrainingRange:
         """Return the limits of the training rows and of their look-backs, of channels and known numbers."""

@@ -16,6 +16,7 @@ from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features
 from forecast.data.holidays import Holidays
 from forecast.data.labels import EMPTY
+from forecast.data.roles import KNOWN
 from forecast.data.scaler import LARGEST
 from forecast.data.series import Series
 
@@ -298,9 +299,7 @@ def static_features(static: Mapping[str, Sequence[Any]], num_targets: int) -> np
 def _statistics(name: str, values: np.ndarray) -> tuple[float, float]:
     """Return mean and standard deviation of a known covariate in training; 0 and 1 for a boolean or a constant."""
     if not len(values):
-        raise InputError(
-            f"column {name!r} has no measured value in the training split: leave it out of data.known_covariates"
-        )
+        raise InputError(f"column {name!r} has no measured value in the training split: leave it out of {KNOWN}")
     if np.isin(values, (0.0, 1.0)).all():
         return 0.0, 1.0
     mean, deviation = float(values.mean()), float(values.std())

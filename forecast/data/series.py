@@ -1,25 +1,37 @@
 """From a table to a series: column roles, times and repairs."""
 
-import difflib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.common.text import counted
+from forecast.data.draft import (
+    Draft,
+    check_present,
+    with_chosen_columns,
+    with_joined_hours,
+    with_labels,
+    with_marks_as_empty,
+    with_series_merged,
+    with_time_column,
+    with_times,
+    without_counting_columns,
+    without_empty_rows,
+)
 from forecast.data.flaws import Flaw, refuse
 from forecast.data.frequency import resolve_frequency, shown_frequency
-from forecast.data.labels import decode_labels, encode_covariates, name_empty_cells
+from forecast.data.labels import decode_labels, name_empty_cells
 from forecast.data.numbers import rows_ahead, to_numbers, trailing_note
-from forecast.data.panel import find_panel, name_several_series
-from forecast.data.repair import STRICT, Policies, one_row_a_time, whole_table
-from forecast.data.table import read_table, rows_at_end, tidy_name, tidy_names, without_counters
-from forecast.data.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
+from forecast.data.panel import name_several_series
+from forecast.data.reading import Reading
+from forecast.data.repair import STRICT, Filled, Policies, Rows, one_row_a_time, whole_table
+from forecast.data.roles import Roles
+from forecast.data.table import read_table, rows_at_end
+from forecast.data.timestamps import PLAIN, TimeFormat
 
 
 @dataclass(frozen=True)
@@ -95,99 +107,34 @@ class Series:
         return np.asarray(mask[:, self.frame.columns.get_indexer(pd.Index(columns))])
 
 
-def read_series(
-    path: str | os.PathLike[str],
-    *,
-    time_column: str | None = None,
-    columns: Sequence[str] | None = None,
-    covariates: Sequence[str] = (),
-    known: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    frequency: str | None = None,
-    policies: Policies = STRICT,
-    merges_series: bool = False,
-    time_format: TimeFormat = PLAIN,
-    last_rows: int | None = None,
-    too_few: Callable[[int], str | None] = lambda rows: None,
-) -> Series:
-    """Return the series in a .csv, .csv.gz or .parquet file; the arguments are those of `series_from_frame`."""
-    return series_from_frame(
-        read_table(path),
-        source=os.fspath(path),
-        time_column=time_column,
-        columns=columns,
-        covariates=covariates,
-        known=known,
-        categorical=categorical,
-        frequency=frequency,
-        policies=policies,
-        merges_series=merges_series,
-        time_format=time_format,
-        last_rows=last_rows,
-        too_few=too_few,
-    )
+ALL_TARGETS, AS_WRITTEN = Roles(), Reading()
+"""Roles of a table whose columns are all targets, and the reading of a table without flaws."""
+
+
+def read_series(path: str | os.PathLike[str], roles: Roles = ALL_TARGETS, reading: Reading = AS_WRITTEN) -> Series:
+    """Return the series in a .csv, .csv.gz or .parquet file, as `series_from_frame` reads it."""
+    return series_from_frame(read_table(path), roles, reading, source=os.fspath(path))
 
 
 def series_from_frame(
-    frame: pd.DataFrame,
-    *,
-    source: str = "the frame",
-    time_column: str | None = None,
-    columns: Sequence[str] | None = None,
-    covariates: Sequence[str] = (),
-    known: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    frequency: str | None = None,
-    policies: Policies = STRICT,
-    merges_series: bool = False,
-    time_format: TimeFormat = PLAIN,
-    last_rows: int | None = None,
-    fewer_allowed: bool = False,
-    kept_rows: int = 0,
-    empty_labels: Sequence[str] | None = None,
-    too_few: Callable[[int], str | None] = lambda rows: None,
+    frame: pd.DataFrame, roles: Roles = ALL_TARGETS, reading: Reading = AS_WRITTEN, source: str = "the frame"
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
-    Rows after the last target value are no part of the series: their known covariates become `Series.ahead`.
+    Rows after the last target value are no part of the series: their known covariates become `Series.ahead`. The order
+    of the steps matters: labels are read before the rows ahead are cut, so that both have the same, and rows are cut
+    before numbers are read, so that a flaw in a row that is left out is none.
 
     Parameters
     ----------
     frame
         One row per time, with the times in a column or in a DatetimeIndex.
+    roles
+        The roles of the columns; others are not read if the targets are named.
+    reading
+        The times, the step and the repairs.
     source
         Name of the frame in messages.
-    time_column
-        Column of the times; None: the only column that holds times.
-    columns
-        Columns to keep, in this order; None keeps all but the time column.
-    covariates
-        Columns that are not targets, the known ones included.
-    known
-        Covariates whose values after the last target value are kept.
-    categorical
-        Covariates whose numbers are labels; those with text are, unless they are `numeric`.
-    numeric
-        Covariates in which a trained model reads numbers; their text is refused.
-    frequency
-        Step between rows, a pandas alias; None infers it.
-    policies
-        Treatment of duplicate and missing rows.
-    merges_series
-        Whether a long table may become one series by the policy for duplicate times.
-    time_format
-        Layout and format of the times; its columns take the place of `time_column`.
-    last_rows
-        Number of rows to keep, the last by time; None keeps all.
-    fewer_allowed
-        Whether the frame may have fewer rows than `last_rows`.
-    kept_rows
-        Number of last rows that stay although a column has no value yet; its first value fills them.
-    empty_labels
-        Columns in which an empty cell is a label; None: all columns with labels.
-    too_few
-        Function that returns why a number of rows is too small; None: it is not.
 
     Raises
     ------
@@ -195,284 +142,172 @@ def series_from_frame(
         One message for too few rows and all flaws that options can accept, with row numbers as in a spreadsheet: the
         header is row 1.
     """
-    flaws: list[Flaw] = []
-    frame, name_notes = tidy_names(frame, source)
-    covariates, known, categorical = (tidy_name(list(names)) for names in (covariates, known, categorical))
-    columns = columns and tidy_name(list(columns))
-    table, time_column, ambiguous = _with_time_column(frame, source, tidy_name(time_column), time_format)
-    flaws += [ambiguous] if ambiguous else []
-    table, rows, row_notes = _without_empty_rows(table, source)
-    table, column_notes = (table, ()) if columns is not None else without_counters(table, [time_column, *covariates])
-    time_format = time_format.acting_on(table[time_column])
-    table, time_format, joined_notes = join_hours(table, time_format, rows, source)
-    column_notes = (*name_notes, *column_notes, *joined_notes)
-    for name in covariates:
-        if name == time_column:
-            raise InputError(f"{source}: {name!r} is the time column, not a covariate: its calendar is always an input")
-    _check_present(covariates, list(table.columns), source, "data.past_covariates or data.known_covariates")
-    chosen = _choose(table, time_column, columns, source)
-    without_role = [name for name in table.columns if name not in (time_column, *chosen)]
-    where = f"{source}, column {time_column!r}"
-    times, read_as, time_notes = parse_times(table[time_column], rows, where, time_format)
-    targets = [name for name in chosen if name not in covariates]
-    table, marked_notes = _without_missing_values(table, chosen, policies)
-    how = policies.duplicates if merges_series and policies.duplicates != "error" else None
-    merged, panel_notes = _merged_series(table, times, time_column, chosen, targets, source, how)
-    others = [name for name in chosen if name in covariates]
-    table, labels = encode_covariates(table, others, categorical, rows, source, numeric)
-    row_notes = (*row_notes, *_label_notes(labels, categorical))
-    beyond: tuple[Ahead, ...] = ()
-    ahead = rows_ahead(table, times, targets)
-    if ahead.any():  # later steps do not see these rows
-        row_notes = (*row_notes, trailing_note(times[ahead], int(ahead.sum())))
-        if known:
-            content = (table.loc[ahead], times[ahead], rows[ahead])
-            beyond = (_known_ahead(content, known, labels, numeric, policies, source),)
-        table, rows, times = table.loc[~ahead], rows[~ahead], times[~ahead]
-        with suppress(InputError):  # the rows ahead alone may show which number is the day
-            times, _, time_notes = parse_times(table[time_column], rows, where, time_format)
-    if last_rows is not None:
-        kept, cut_notes = rows_at_end(times, last_rows, source, fewer_allowed=fewer_allowed)
-        table, rows, times, row_notes = table.loc[kept], rows[kept], times[kept], (*row_notes, *cut_notes)
-    values, unread = to_numbers(
-        table[chosen],
-        rows,
-        source,
-        empty_allowed=policies.fills,
-        needed=columns or covariates,
-        covariates=others,
-        numeric=numeric,
-        may_be_empty=[name for name in labels if labels[name]] if empty_labels is None else empty_labels,
+    draft = with_time_column(Draft.of(frame, roles, reading, source))
+    draft = without_empty_rows(draft)
+    draft = without_counting_columns(draft)
+    draft = with_joined_hours(draft)
+    draft = with_chosen_columns(draft)
+    draft = with_times(draft)
+    draft = with_marks_as_empty(draft)
+    draft = with_series_merged(draft)
+    draft = with_labels(draft)
+    draft, ahead = _without_rows_ahead(draft)
+    draft = _with_last_rows(draft)
+    draft, unique = _with_one_row_a_time(*_with_numbers(draft))
+    draft, codes = _with_empty_cells_named(draft, unique[1])
+    filled, step = _whole(draft, unique, codes)
+    shown = None if reading.frequency is None else shown_frequency(unique[0])
+    index = filled.times.rename(draft.time_column)
+    return Series(
+        pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=draft.chosen, copy=False),
+        step,
+        (*draft.lines("panel", "rows", "names", "columns", "times", "marks", "order"), *filled.notes),
+        filled.observed,
+        draft.reading.policies,
+        None if shown == step else shown,
+        draft.merged,
+        draft.labels,
+        ahead,
+        draft.time_format,
+        tuple(name for name in draft.unused if name not in draft.merged),
+        draft.reading.last_rows,
     )
-    flaws += unread
-    codes = {name: chosen.index(name) for name in labels}
-    unique, order_notes = _tolerating(
-        flaws,
-        lambda how: one_row_a_time((times, values, rows), how, source, time_column, codes=[*codes.values()]),
-        policies.duplicates,
-        "first",
+
+
+def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
+    """Return the draft without the rows after the last target value, and their known covariates."""
+    ahead = rows_ahead(draft.table, draft.times, draft.targets)
+    if not ahead.any():
+        return draft, ()
+    draft = draft.noted("rows", [trailing_note(draft.times[ahead], int(ahead.sum()))])
+    known = draft.roles.known
+    beyond = (_known_ahead(draft.kept(ahead), known),) if known else ()
+    draft = draft.kept(~ahead)  # later steps do not see the rows ahead
+    with suppress(InputError):  # the rows ahead alone may show which number is the day
+        draft = replace(with_times(draft), time_format=draft.time_format)
+    return draft, beyond
+
+
+def _with_last_rows(draft: Draft) -> Draft:
+    """Return the draft with the last rows by time, as many as the reading keeps."""
+    reading = draft.reading
+    if reading.last_rows is None:
+        return draft
+    kept, notes = rows_at_end(draft.times, reading.last_rows, draft.source, fewer_allowed=reading.fewer_allowed)
+    return draft.kept(kept).noted("rows", notes)
+
+
+def _with_numbers(draft: Draft) -> tuple[Draft, np.ndarray]:
+    """Return the draft with the flaws of its cells, and its values (N, C), float64."""
+    reading, labels = draft.reading, draft.labels
+    with_empty = [name for name in labels if labels[name]] if reading.empty_labels is None else reading.empty_labels
+    values, flaws = to_numbers(
+        draft.table[draft.chosen],
+        draft.rows,
+        draft.source,
+        empty_allowed=reading.policies.fills,
+        needed=draft.roles.columns or draft.roles.covariates,
+        covariates=draft.others,
+        numeric=draft.roles.numeric,
+        may_be_empty=with_empty,
     )
-    labels, numbers, empty_notes = name_empty_cells(unique[1], codes, labels, empty_labels)
-    row_notes = (*row_notes, *empty_notes)
-    shown = None if frequency is None else shown_frequency(unique[0])
+    return draft.flawed(*flaws), values
+
+
+def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, Rows]:
+    """Return the draft with a flaw if times are doubled and may not be, and the rows, sorted, one per time."""
+    codes = [draft.chosen.index(name) for name in draft.labels]
+
+    def merged(how: str) -> tuple[Rows, tuple[str, ...]]:
+        rows = (draft.times, values, draft.rows)
+        return one_row_a_time(rows, how, draft.source, draft.time_column, codes=codes)
+
     try:
-        step = resolve_frequency(unique[0], frequency, source)
+        unique, notes = merged(draft.reading.policies.duplicates)
+        return draft.noted("order", notes), unique
+    except Flaw as flaw:
+        unique, notes = merged("first")
+        return draft.flawed(flaw).noted("order", notes), unique
+
+
+def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:
+    """Return the draft with a label for empty cells, and its number, NaN without one, in each column with labels."""
+    places = {name: draft.chosen.index(name) for name in draft.labels}
+    labels, numbers, notes = name_empty_cells(values, places, draft.labels, draft.reading.empty_labels)
+    codes = {place: numbers.get(place, np.nan) for place in places.values()}
+    return replace(draft, labels=labels).noted("rows", notes), codes
+
+
+def _whole(draft: Draft, unique: Rows, codes: Mapping[int, float]) -> tuple[Filled, str]:
+    """Return the complete table and its step; refuse a table with flaws, all of them in one message."""
+    flaws, reading = list(draft.flaws), draft.reading
+    filled: Filled | None = None
+    step = ""
+    try:
+        step = resolve_frequency(unique[0], reading.frequency, draft.source)
         filled = whole_table(
             unique,
-            policies.missing,
-            columns=chosen,
+            reading.policies.missing,
+            columns=draft.chosen,
             frequency=step,
-            source=source,
-            codes={place: numbers.get(place, np.nan) for place in codes.values()},
-            held=[chosen.index(name) for name in known],  # a line over the end of a horizon knows what comes after it
-            kept_rows=kept_rows,
+            source=draft.source,
+            codes=codes,
+            held=[
+                draft.chosen.index(name) for name in draft.roles.known
+            ],  # a line over the end of a horizon knows what comes after it
+            kept_rows=reading.kept_rows,
         )
     except Flaw as flaw:
         flaws.append(flaw)
     except InputError:
         if not flaws:
             raise
-    name_several_series(flaws, table, times, [*without_role, *(chosen if columns is None else ())])
+    names = [*draft.unused, *(draft.chosen if draft.roles.targets is None else ())]
+    name_several_series(flaws, draft.table, draft.times, names)
     present = next((flaw.rows for flaw in flaws if flaw.rows is not None), len(unique[0]))
-    refuse(flaws, too_few(present if flaws else len(filled.times)))
-    index = filled.times.rename(time_column)
-    result = pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=chosen, copy=False)
-    notes = (*panel_notes, *row_notes, *column_notes, *time_notes, *marked_notes, *order_notes, *filled.notes)
-    shown = None if shown == step else shown
-    ignored = tuple(name for name in without_role if name not in merged)
-    return Series(
-        result, step, notes, filled.observed, policies, shown, merged, labels, beyond, read_as, ignored, last_rows
-    )
+    refuse(flaws, reading.too_few(present if flaws or filled is None else len(filled.times)))
+    assert filled is not None
+    return filled, step
 
 
-def _label_notes(labels: Mapping[str, tuple[str, ...]], categorical: Sequence[str]) -> list[str]:
-    """Return a note for each column of text that is read as labels without being named."""
-    read = [(name, seen) for name, seen in labels.items() if name not in categorical]
-    return [f"{name!r} holds text and is read as {counted(len(seen), 'label')}" for name, seen in read]
-
-
-def read_known(
-    frame: pd.DataFrame,
-    *,
-    source: str,
-    time_column: str | None,
-    known: Sequence[str],
-    categorical: Sequence[str],
-    policies: Policies = STRICT,
-    time_format: TimeFormat = PLAIN,
-) -> Ahead:
+def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str) -> Ahead:
     """Return the known covariates of a table that has no targets, such as a weather forecast.
 
-    The table may lack some of the columns `known`. Numbers are labels in the columns `categorical`, and text is refused
-    in the others.
+    The table may lack some of them. Numbers are labels in the categorical columns, and text is refused in the others.
     """
-    frame, name_notes = tidy_names(frame, source)
-    table, time_column, ambiguous = _with_time_column(frame, source, time_column, time_format)
-    refuse([ambiguous] if ambiguous else [])
-    table, rows, row_notes = _without_empty_rows(table, source)
-    present = [name for name in known if name in table.columns]
+    draft = with_time_column(Draft.of(frame, roles, reading, source))
+    refuse(list(draft.flaws))
+    draft = without_empty_rows(draft)
+    columns = list(draft.table.columns)
+    present = [name for name in roles.known if name in columns]
     if not present:
-        _check_present(known[:1], list(table.columns), source, "the names of its columns")
-    table, time_format, joined_notes = join_hours(table, time_format.acting_on(table[time_column]), rows, source)
-    where = f"{source}, column {time_column!r}"
-    times, _, time_notes = parse_times(table[time_column], rows, where, time_format)
-    table, marked_notes = _without_missing_values(table, present, policies)
-    numeric = [name for name in present if name not in categorical]
-    table, labels = encode_covariates(table, present, categorical, rows, source, numeric)
-    ahead = _known_ahead((table, times, rows), present, labels, numeric, policies, source)
-    notes = (*name_notes, *row_notes, *joined_notes, *time_notes, *marked_notes, *ahead.notes)
-    return replace(ahead, notes=notes)
+        check_present(roles.known[:1], columns, source, "the names of its columns")
+    numeric = [name for name in present if name not in roles.categorical]
+    draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
+    draft = with_labels(with_marks_as_empty(with_times(with_joined_hours(draft))))
+    ahead = _known_ahead(draft, present)
+    return replace(ahead, notes=(*draft.lines("names", "rows", "columns", "times", "marks"), *ahead.notes))
 
 
-def _known_ahead(
-    content: tuple[pd.DataFrame, pd.DatetimeIndex, np.ndarray],
-    known: Sequence[str],
-    labels: Mapping[str, tuple[str, ...]],
-    numeric: Sequence[str],
-    policies: Policies,
-    source: str,
-) -> Ahead:
-    """Return the known covariates of rows, one row per time, empty cells as NaN."""
-    table, times, rows = content
-    columns = list(known)
+def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:
+    """Return the known covariates of all rows of a draft, one row per time, empty cells as NaN."""
     values, flaws = to_numbers(
-        table[columns], rows, source, empty_allowed=True, needed=columns, covariates=columns, numeric=numeric
+        draft.table[columns],
+        draft.rows,
+        draft.source,
+        empty_allowed=True,
+        needed=columns,
+        covariates=columns,
+        numeric=draft.roles.numeric,
     )
     refuse(flaws)
-    codes = [columns.index(name) for name in columns if name in labels]
+    codes = [columns.index(name) for name in columns if name in draft.labels]
     (times, values, rows), notes = one_row_a_time(
-        (times, values, rows), policies.duplicates, source, str(times.name or "date"), codes=codes
+        (draft.times, values, draft.rows),
+        draft.reading.policies.duplicates,
+        draft.source,
+        str(draft.times.name or "date"),
+        codes=codes,
     )
     frame = pd.DataFrame(values, index=times, columns=columns)
-    return Ahead(decode_labels(frame, labels), rows, source, notes)
-
-
-def _without_missing_values(
-    table: pd.DataFrame, columns: Sequence[str], policies: Policies
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the table with `policies.missing_values` as empty cells, and a note if any cell changed."""
-    if not policies.missing_values:
-        return table, ()
-    marks = {name: _equals_one_of(table[name], policies.missing_values) for name in columns}
-    if not (count := sum(int(mark.sum()) for mark in marks.values())):
-        return table, ()
-    table = table.copy(deep=False)
-    for name, mark in marks.items():
-        if mark.any():
-            table[name] = table[name].mask(mark)
-    numbers = ", ".join(f"{number:g}" for number in policies.missing_values)
-    return table, (f"{count} cells hold {numbers} and count as empty (data.missing_values)",)
-
-
-def _equals_one_of(column: pd.Series, numbers: Sequence[float]) -> pd.Series:
-    """Return where a column holds one of the numbers, also as text; true and false are no numbers."""
-    kind: Any = column.dtype
-    if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
-        return pd.Series(False, index=column.index)
-    if not pd.api.types.is_numeric_dtype(kind):
-        cells = column.astype(object)
-        cells = cells.mask(cells.map(lambda cell: not isinstance(cell, str | int | float) or isinstance(cell, bool)))
-        return pd.to_numeric(cells, errors="coerce").isin(list(numbers))
-    if pd.api.types.is_float_dtype(kind):  # -999.9 in 32 bits is another number than in 64
-        return column.isin(np.array(numbers).astype(getattr(kind, "numpy_dtype", kind)).tolist())
-    return column.isin(list(numbers))
-
-
-Result = TypeVar("Result")
-
-
-def _tolerating(flaws: list[Flaw], step: Callable[[str], Result], policy: str, otherwise: str) -> Result:
-    """Return the result of a step under a policy; on a flaw, record it and use the policy `otherwise`."""
-    try:
-        return step(policy)
-    except Flaw as flaw:
-        flaws.append(flaw)
-        return step(otherwise)
-
-
-def _merged_series(
-    table: pd.DataFrame,
-    times: pd.DatetimeIndex,
-    time_column: str,
-    chosen: Sequence[str],
-    targets: Sequence[str],
-    source: str,
-    how: str | None,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Raise InputError for a long table unless `how` merges its series; return its id columns and a note."""
-    panel = find_panel(table, times, time_column, targets)
-    if panel is None:
-        return (), ()
-    if how is None or set(panel.columns) & set(chosen):
-        raise InputError(f"{source} {panel}: {panel.advice}")
-    names = " and ".join(map(repr, panel.columns))
-    return panel.columns, (
-        f"{panel.count:,} series, identified by {names}, were merged into one by the {how} at each time",
-    )
-
-
-def _with_time_column(
-    table: pd.DataFrame, source: str, name: str | None, time_format: TimeFormat
-) -> tuple[pd.DataFrame, str, Flaw | None]:
-    """Return the table with a time column, its name, and a flaw if several columns hold times."""
-    if table.empty and not len(table):
-        raise InputError(f"{source} has no rows below its header: add data")
-    label = str(table.index.name) if table.index.name is not None else "date"
-    as_index = time_format.columns is None and (name is None or (name == label and name not in table.columns))
-    if as_index and label not in table.columns and _index_holds_times(table.index, time_format.date_format):
-        table.insert(0, label, table.index)
-        return table.reset_index(drop=True), label, None
-    has_name = table.index.name is not None and table.index.name not in table.columns
-    repeats = has_name and not table.index.is_unique  # it identifies the series of a long table
-    table = table.reset_index(drop=not repeats)
-    if table.isna().all(axis=None):
-        raise InputError(f"{source} has no rows below its header: add data")
-    key = "data.time_column" if time_format.columns is None else "data.time_columns"
-    named = time_format.columns or (() if name is None else (name,))
-    _check_present(named, list(table.columns), source, key)
-    return (table, named[0], None) if named else (table, *find_time_column(table, source, time_format.date_format))
-
-
-def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
-    return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index), date_format)
-
-
-def _without_empty_rows(table: pd.DataFrame, source: str) -> tuple[pd.DataFrame, np.ndarray, tuple[str, ...]]:
-    """Return the table without blank rows, the row number of each remaining row, and a note."""
-    rows = np.arange(2, len(table) + 2)
-    empty = table.isna().all(axis=1).to_numpy()
-    if not empty.any():
-        return table, rows, ()
-    trailing = int(np.argmin(empty[::-1]))  # blank rows at the end are not reported
-    inside = int(empty.sum()) - trailing
-    notes = (f"{inside} blank rows were left out",) if inside else ()
-    return table.loc[~empty], rows[~empty], notes
-
-
-def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None, source: str) -> list[str]:
-    if columns is None:
-        chosen = [name for name in table.columns if name != time_column]
-        if not chosen:
-            raise InputError(f"{source} has no column besides {time_column!r}: add the values to forecast")
-        return chosen
-    chosen = [str(name) for name in columns]
-    _check_present(chosen, list(table.columns), source, "data.targets, data.past_covariates or data.known_covariates")
-    if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
-        raise InputError(
-            f"{source}: columns {chosen} are empty, repeat a column or include the time column: "
-            "correct data.targets or the covariates"
-        )
-    return chosen
-
-
-def _check_present(wanted: Sequence[str], names: list[str], source: str, key: str) -> None:
-    """Raise InputError that names all `wanted` columns which are not among the `names` of the table."""
-    absent = [name for name in wanted if name not in names]
-    if not absent:
-        return
-    near = {name: difflib.get_close_matches(name, names, n=1) for name in absent}
-    texts = [f"{name!r}" + (f" (did you mean {near[name][0]!r}?)" if near[name] else "") for name in absent[:12]]
-    more = " …" if len(absent) > 12 else ""
-    listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
-    word = "column" if len(absent) == 1 else "columns"
-    raise InputError(f"{source} has no {word} {', '.join(texts)}{more}, only {listed}: correct {key}")
+    return Ahead(decode_labels(frame, draft.labels), rows, draft.source, notes)

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from forecast.common.errors import InputError
+from forecast.common.files import ENDINGS
 from forecast.common.settings import check_present, option, options_of, read_options, settings
 from forecast.common.text import is_plain
 from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
+from forecast.data.reading import Reading
 from forecast.data.repair import Policies
+from forecast.data.roles import OPTIONS, Roles
 from forecast.data.table import tidy_name
 from forecast.data.timestamps import TimeFormat
 
@@ -22,10 +25,7 @@ SYNTHETIC, DIAGNOSTIC, FILE = "synthetic", "diagnostic", "file"
 LONGEST_NAME = 100
 """Largest number of characters of a name, which becomes part of folder and file names."""
 
-_ROLES = (
-    *("time_column", "time_columns", "targets", "past_covariates", "known_covariates"),
-    *("categorical", "perfect_foresight"),
-)
+_NAMES = ("time_column", "time_columns", *OPTIONS.values(), "categorical", "perfect_foresight")
 """Options that name columns of the table."""
 
 _TAKEN = ("sweeps", "benchmark")
@@ -157,6 +157,25 @@ class DataSettings:
         """The layout and format of the times."""
         return TimeFormat.of({"time_columns": self.time_columns, "date_format": self.date_format})
 
+    @property
+    def roles(self) -> Roles:
+        """The roles of the columns; properties of the targets are checked once the targets are known."""
+        keys = {**OPTIONS, "categorical": "categorical", "perfect_foresight": "perfect_foresight"}
+        named: dict[str, Any] = {role: [str(name) for name in getattr(self, key) or ()] for role, key in keys.items()}
+        return Roles(**named | ({"targets": None} if self.targets is None else {}))
+
+    @property
+    def reading(self) -> Reading:
+        """The way to read the table; a long table may become one series if its targets are named."""
+        return Reading(
+            self.time_column,
+            self.time_format,
+            self.frequency,
+            self.policies,
+            last_rows=self.last_rows,
+            merges_series=self.targets is not None,
+        )
+
     def _check_together(self) -> None:
         """Raise InputError for values that contradict each other."""
         self._check_times()
@@ -187,7 +206,7 @@ class DataSettings:
         columns = self.time_format.columns or ()
         if columns and self.time_column is not None:
             raise InputError("data.time_column and data.time_columns are both set: set one of them to null")
-        for key in ("targets", "past_covariates", "known_covariates"):
+        for key in OPTIONS.values():
             if shared := [str(name) for name in getattr(self, key) or () if str(name) in columns]:
                 raise InputError(f"data.{key} and data.time_columns both name {shared[0]}: choose one role")
 
@@ -200,7 +219,7 @@ def _with_events(values: dict[str, Any]) -> dict[str, Any]:
 
 def _tidied(values: dict[str, Any]) -> dict[str, Any]:
     """Return the options with the names of columns without blanks at their ends."""
-    tidied = values | {key: tidy_name(values[key]) for key in _ROLES if key in values}
+    tidied = values | {key: tidy_name(values[key]) for key in _NAMES if key in values}
     if statics := values.get("static_covariates"):
         named = {tidy_name(name): by_target for name, by_target in statics.items()}
         tidied["static_covariates"] = {
@@ -231,7 +250,7 @@ def named(config: Mapping[str, Any]) -> dict[str, Any]:
 def name_of(path: Path) -> str:
     """Return the data name of a file, valid for a folder: `aep_hourly` for aep_hourly.csv.gz."""
     name = path.name
-    for end in (".gz", ".csv", ".parquet", ".pq"):
+    for end in ENDINGS:
         if name.lower().endswith(end):
             name = name[: -len(end)]
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")[:LONGEST_NAME]

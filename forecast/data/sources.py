@@ -1,9 +1,8 @@
 """Loading of a series from its source, and checks on the files that a run folder may name."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -18,7 +17,7 @@ from forecast.data.diagnostic import diagnostic_table
 from forecast.data.download import data_folders, locate
 from forecast.data.flaws import value_word
 from forecast.data.holidays import Holidays
-from forecast.data.numbers import LARGEST_NUMBER
+from forecast.data.roles import KNOWN, PAST, Roles, static_values
 from forecast.data.series import Series, read_series, series_from_frame
 from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
@@ -30,31 +29,28 @@ class Source:
     """A series with the roles of its columns, and its origin.
 
     `path` and `sha256` describe its file; None: simulated. `cycles` are the calendar cycles of the model; None: those
-    that the training split shows. `holidays` are inputs known ahead. `static` has one list per static covariate, with
-    a value for each target. `perfect_foresight` names the known covariates that were measured.
-    `origins` are the only rows at which a forecast may begin; None: every row.
+    that the training split shows. `holidays` are inputs known ahead. `origins` are the only rows at which a forecast
+    may begin; None: every row.
     """
 
     series: Series
-    targets: list[str]
-    past_covariates: list[str]
-    path: Path | None
+    roles: Roles
+    path: Path | None = None
     sha256: str | None = None
     cycles: tuple[str, ...] | None = None
-    known_covariates: list[str] = field(default_factory=list)
-    static: dict[str, list[Any]] = field(default_factory=dict)
     holidays: Holidays | None = None
-    perfect_foresight: list[str] = field(default_factory=list)
     origins: np.ndarray | None = None
+
+    @property
+    def targets(self) -> list[str]:
+        """The columns to forecast."""
+        assert self.roles.targets is not None
+        return self.roles.targets
 
     @property
     def columns(self) -> list[str]:
         """The channels of the model, the targets first; a categorical past covariate is not a channel."""
-        return [*self.targets, *(name for name in self.past_covariates if name not in self.series.labels)]
-
-
-ROLES = ("targets", "past_covariates", "known_covariates")
-"""Options that name columns; a column has one role."""
+        return [*self.targets, *(name for name in self.roles.past if name not in self.series.labels)]
 
 
 def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lambda rows: None) -> Source:
@@ -62,121 +58,34 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
 
     `too_few` returns why a table with so many rows is too short; None: it is not.
     """
-    roles = {role: [str(name) for name in getattr(config, role) or ()] for role in ROLES}
-    _check_roles(roles)
-    past, known = roles["past_covariates"], roles["known_covariates"]
-    covariates = [*past, *known]
-    wanted = None if config.targets is None else roles["targets"]
-    columns = None if wanted is None else [*wanted, *covariates]
-    labelled = _named_covariates("categorical", config.categorical, covariates, "a covariate")
-    foresight = _named_covariates("perfect_foresight", config.perfect_foresight, known, "a known covariate")
+    roles, reading = config.roles, replace(config.reading, too_few=too_few)
+    roles.check()
+    path: Path | None = None
+    digest: str | None = None
     origins: np.ndarray | None = None
-    shared: dict[str, Any] = {
-        "columns": columns, "covariates": covariates, "known": known, "categorical": labelled, "too_few": too_few
-    }  # fmt: skip
     if config.source == SYNTHETIC:
-        path = digest = None
         frame = simulate_transformer(rows=config.rows, seed=config.seed)
-        series = series_from_frame(frame, source="the simulated transformer", **shared)
+        series = series_from_frame(frame, roles, reading, source="the simulated transformer")
     elif config.source == DIAGNOSTIC:
-        path = digest = None
         frame, origins = diagnostic_table(config.diagnostic)
-        series = series_from_frame(frame, source="the diagnostic series", **shared)
+        series = series_from_frame(frame, roles, reading, source="the diagnostic series")
     else:
         path = _path(config)
         digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
-        series = read_series(
-            path,
-            time_column=config.time_column,
-            frequency=config.frequency,
-            policies=config.policies,
-            merges_series=wanted is not None,
-            **shared,
-            time_format=config.time_format,
-            last_rows=config.last_rows,
-        )
+        series = read_series(path, roles, reading)
         _check_date_format_acts(config, series, path)
-    present = list(series.frame.columns)
-    targets = wanted if wanted is not None else [name for name in present if name not in covariates]
+    targets = roles.targets
+    if targets is None:
+        targets = [name for name in series.frame.columns if name not in roles.covariates]
     if not targets:
-        raise InputError("data.past_covariates and data.known_covariates name every column: leave one to forecast")
+        raise InputError(f"{PAST} and {KNOWN} name every column: leave one to forecast")
     named = config.calendar
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
     holidays = _holidays(config, series)
     if holidays is not None:
         series = replace(series, notes=(*series.notes, *holidays.notes(pd.DatetimeIndex(series.frame.index))))
-    return Source(
-        series,
-        targets,
-        past,
-        path,
-        digest,
-        cycles,
-        known,
-        static_values(config.static_covariates or {}, targets),
-        holidays,
-        foresight,
-        origins,
-    )
-
-
-def _check_roles(roles: Mapping[str, list[str]]) -> None:
-    """Raise InputError for a column with two roles, or one that is named twice."""
-    for role, names in roles.items():
-        _check_once(role, names)
-    for (role, names), (other, others) in combinations(roles.items(), 2):
-        if shared := sorted(set(names) & set(others)):
-            raise InputError(f"data.{role} and data.{other} both name {', '.join(shared)}: choose one role")
-
-
-def _check_once(key: str, names: Sequence[str]) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"data.{key} names {', '.join(twice)} twice: name each column once")
-
-
-def _named_covariates(key: str, names: Sequence[Any], covariates: Sequence[str], what: str) -> list[str]:
-    """Return the names of an option, each of which must be one of `covariates`."""
-    _check_once(key, list(map(str, names)))
-    for name in map(str, names):
-        if name not in covariates:
-            listed = f"only {', '.join(covariates)}" if covariates else "there is none"
-            raise InputError(f"data.{key}: {name!r} is not {what}, {listed}: correct the name")
-    return [str(name) for name in names]
-
-
-def static_values(static: Mapping[str, Any], targets: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the values of each static covariate in the order of the targets; raise InputError for a bad one."""
-    result = {}
-    for name, values in static.items():
-        key = f"data.static_covariates.{name}"
-        if not isinstance(values, Mapping):
-            raise InputError(f"{key}={values}: must name a value for each target, as {{{targets[0]}: 1}}")
-        values = {str(target): value for target, value in values.items()}  # on the command line 0 is a number
-        for target in targets:
-            if target not in values:
-                raise InputError(f"{key}: no value for the target {target!r}: give one for each target")
-        for target in values:
-            if target not in targets:
-                raise InputError(f"{key}: {target!r} is not a target, only {', '.join(targets[:12])}: correct the name")
-        result[str(name)] = [values[target] for target in targets]
-        _check_static(key, result[str(name)])
-    if result and len(targets) == 1:
-        raise InputError(
-            f"data.static_covariates: with the single target {targets[0]!r} they are constant: they need two targets"
-        )
-    for name, values in result.items():
-        if len(set(values)) == 1:
-            raise InputError(f"data.static_covariates.{name}: is the same for every target: leave it out")
-    return result
-
-
-def _check_static(key: str, values: Sequence[Any]) -> None:
-    """Raise InputError for values of several kinds, or numbers beyond float32."""
-    kinds = {float if type(value) is int else type(value) for value in values}
-    if len(kinds) > 1 or not kinds <= {bool, float, str}:
-        raise InputError(f"{key}: must be all numbers, all true and false, or all text")
-    if float in kinds and (large := [value for value in values if not abs(value) <= LARGEST_NUMBER]):
-        raise InputError(f"{key}: {large[0]:g} is no number of float32: correct it, or use a larger unit")
+    roles = replace(roles, targets=targets, static=static_values(config.static_covariates or {}, targets))
+    return Source(series, roles, path, digest, cycles, holidays, origins)
 
 
 def _holidays(config: DataSettings, series: Series) -> Holidays | None:

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow
 
 from forecast.common.errors import InputError
+from forecast.common.files import PACKED, PARQUET, TEXT
 from forecast.common.spreadsheet import unguard
 from forecast.common.text import is_plain
 from forecast.data.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
@@ -48,9 +49,9 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
-        if name.endswith((".parquet", ".pq")):
+        if name.endswith(PARQUET):
             return _read_parquet(path)
-        if name.endswith((".csv", ".csv.gz")):
+        if name.endswith((TEXT, TEXT + PACKED)):
             return _read_csv(path)
         if not path.exists():
             raise InputError(f"{path}: no such file: check the path")
@@ -97,7 +98,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
 def _text_bytes(path: Path) -> bytes:
     """Return the unpacked content of the file, checked to be UTF-8 text."""
-    content = read_gzip(path) if path.name.lower().endswith(".gz") else read_file(path)
+    content = read_gzip(path) if path.name.lower().endswith(PACKED) else read_file(path)
     if not content.strip(b"\xef\xbb\xbf \t\r\n"):
         raise InputError(f"{path} is empty: choose another file")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):

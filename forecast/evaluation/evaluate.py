@@ -155,9 +155,7 @@ def _evaluate_share(
     if past is not None:
         calibration = past.adaptive.calibration
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
-    is_kept = torch.zeros(len(windows), dtype=torch.bool)
-    if keep_residuals:
-        is_kept[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
+    is_kept = _kept_mask(windows) if keep_residuals else torch.zeros(0, dtype=torch.bool)
     none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
     scores: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
     residuals: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -199,6 +197,13 @@ def _evaluate_share(
         relative=relative,
         load=UNKNOWN if timer.load_from is None else load_since(timer.load_from),
     )
+
+
+def _kept_mask(windows: Windows) -> Tensor:
+    """Return the mask (N,) of the windows whose residuals are kept."""
+    mask = torch.zeros(len(windows), dtype=torch.bool)
+    mask[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
+    return mask
 
 
 @dataclass(frozen=True)

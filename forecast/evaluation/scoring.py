@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from forecast.common.group import ALONE, Group
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import Batch, Windows
+from forecast.data.windows import Batch
 from forecast.evaluation.adaptive import Adaptive
+from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate, residual_places
 from forecast.evaluation.holdout import Fold, HeldOut, Residuals, best_power, held_out, split_residuals
 from forecast.evaluation.limits import Limits
@@ -19,34 +19,6 @@ from forecast.evaluation.linear_maps import CrossFit
 from forecast.evaluation.metrics import Units, seasonal_error
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
-
-
-def last_value(batch: Batch) -> Tensor:
-    """Forecast the last target value of the context for every step, shape (B, h, C_out)."""
-    return batch.past[:, -1:, : batch.future.shape[2]].expand_as(batch.future)
-
-
-def training_mean(batch: Batch) -> Tensor:
-    """Forecast the mean of the training split, the z-score 0, for every step, shape (B, h, C_out)."""
-    return torch.zeros_like(batch.future)
-
-
-@dataclass(frozen=True)
-class SeasonalNaive:
-    """The seasonal naive forecast: the newest value before the origin at the same phase of a season of `period` steps.
-
-    It reads the table of `windows` before each origin, possibly before the context, and never after the origin.
-    """
-
-    windows: Windows
-    period: int
-
-    def __call__(self, batch: Batch) -> Tensor:
-        """Return the forecast (B, h, C_out)."""
-        step = torch.arange(self.windows.horizon, device=batch.origin.device)
-        back = step % self.period - self.period  # in the season that ends at the origin
-        rows = batch.origin[:, None] + back  # (B, h)
-        return self.windows.values_at(rows)[..., : self.windows.num_targets]
 
 
 def score(
@@ -66,12 +38,10 @@ def score(
     training windows to those of the network and the ridge. The errors of the ridge on training windows choose how
     far intervals follow recent errors.
     """
-    period = seasonal_period(data.source.series.frequency)
     power, limits = 0.0, scaled_limits(data)
     if group.leads:
         power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, limits)
     scorer = _Scorer(network, data, group, folds, group.hand_out(power) if group.size > 1 else power, limits)
-    naive = SeasonalNaive(data.parts["test"], period) if period <= len(data.split.train) else None
 
     def linear_path(batch: Batch) -> Tensor:
         return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
@@ -80,14 +50,14 @@ def score(
         [(getattr(fit, name), fit.starts) for fit in cross_fits] for name in ("quantiles", "start", "ridge")
     )
     path = network.linear_path is not None
-    return {
+    rows: dict[str, Row | None] = {
         "model": scorer.row(network_forecaster(network), selected=True, trained=network.levels, parts=quantiles),
         "linear_path": scorer.row(linear_path, selected=True, parts=starts) if path else None,
-        "training_mean": scorer.row(training_mean),
-        "last_value": scorer.row(last_value),
-        "seasonal_naive": scorer.row(naive) if naive is not None else None,
-        "linear": scorer.row(ridge, parts=ridges),
     }
+    for name, baseline in BASELINES.items():
+        made = baseline.make(data, ridge)
+        rows[name] = None if made is None else scorer.row(made, parts=ridges if made is ridge else ())
+    return rows
 
 
 def network_forecaster(network: Informer) -> Forecaster:

@@ -70,7 +70,7 @@ def words_of(architecture: Architecture) -> str:
 
 def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
     """Return the description of an exported file: the manifest of the run, with the digest of its weights only."""
-    entries = {key: manifest[key] for key in ("format", "architecture", "data", "scaler", *KEPT) if key in manifest}
+    entries = {key: manifest[key] for key in KEPT}
     return {
         **entries,
         "files": {WEIGHTS: manifest["files"][WEIGHTS]},
@@ -78,8 +78,8 @@ def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
     }
 
 
-KEPT = ("calibration", "validation_mse", "training_range", "limits")
-"""Entries of a manifest that runs of before intervals lack."""
+KEPT = ("format", "architecture", "data", "scaler", "calibration", "validation_mse", "training_range", "limits")
+"""Entries of a manifest that an exported file keeps."""
 
 
 def to_pt2(captured: Captured, facts: Mapping[str, Any], calibration: str) -> bytes:

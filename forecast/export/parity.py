@@ -93,12 +93,12 @@ def random_series(forecaster: Forecaster) -> Series:
         raise InputError(f"windows of {length:,} steps are too long for random rows: give rows with --input")
     dates = _dates(forecaster)
     rows = len(dates)
-    generator = np.random.default_rng(SEED)
+    generator, contract = np.random.default_rng(SEED), forecaster.contract
     shape = (rows, len(forecaster.channels))
-    values = forecaster.scaler.mean + forecaster.scaler.scale * generator.standard_normal(shape)
-    observed = generator.random(shape) > 0.1 if forecaster.policies.masks_past else None
-    frame = pd.DataFrame(values, forecaster.clock.localized(dates), forecaster.channels)
-    encoder = forecaster.encoder
+    values = contract.scaler.mean + contract.scaler.scale * generator.standard_normal(shape)
+    observed = generator.random(shape) > 0.1 if contract.policies.masks_past else None
+    frame = pd.DataFrame(values, contract.clock.localized(dates), forecaster.channels)
+    encoder = contract.encoder
     numbers = encoder.mean + np.asarray(encoder.scale) * generator.standard_normal((rows, len(encoder.numbers)))
     frame[encoder.numbers] = numbers
     labels = {name: tuple(seen) for name, seen in (encoder.categories | encoder.past_categories).items()}
@@ -117,7 +117,7 @@ def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
     if step >= timedelta(days=7):
         first = EARLY
     limit = int((LAST - first) / step) - forecaster.horizon - 1  # the first date may be one step later
-    ahead = forecaster.horizon if forecaster.known_covariates else 0
+    ahead = forecaster.horizon if forecaster.contract.known else 0
     rows = min(forecaster.context_length + ahead + RANDOM_WINDOWS - 1, limit)
     while True:
         try:
@@ -130,7 +130,7 @@ def _dates(forecaster: Forecaster) -> pd.DatetimeIndex:
 
 def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
     """Return at most `count` evenly spaced windows, including the last whose known covariates are in the series."""
-    last = len(series.frame) - (forecaster.horizon if forecaster.known_covariates else 0)
+    last = len(series.frame) - (forecaster.horizon if forecaster.contract.known else 0)
     if last < forecaster.context_length:
         raise InputError(
             f"a comparison needs {forecaster.context_length} rows and {forecaster.horizon} more with known covariates, "

@@ -100,9 +100,6 @@ OPTIONS: dict[str, type[PatchInformerOptions | InformerOptions]] = {
     "informer": InformerOptions,
 }
 
-LATER = {"patch_informer": {"path_weights": "shared", "response_width": 0}}
-"""Options that stored models of earlier versions lack, with the values that rebuild them."""
-
 CHOICES = {
     "channels": ("independent", "mixed"),
     "level": ("last_patch", "window"),

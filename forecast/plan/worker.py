@@ -9,6 +9,7 @@ from typing import Any
 
 from forecast.benchmark.limits import FAILURES, MEMORY, limit_cuda, limit_process, why_not
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
+from forecast.data.sources import load_source
 from forecast.evaluation.holdout import blocks
 from forecast.evaluation.scoring import score
 from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
@@ -112,7 +113,8 @@ def _paced(request: Request) -> tuple[Preparation, Answer]:
 
 def _prepared(request: Request) -> Preparation:
     check_logger(request.config["logger"])
-    made = prepare(Settings.parse(_quiet(request.config)))
+    settings = Settings.parse(_quiet(request.config))
+    made = prepare(settings, load_source(settings.data))
     if made.device.type == "cuda":
         limit_cuda(request.memory_bytes, made.device)
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import check_place, replacing, sha256
+from forecast.common.files import PARQUET, TEXT, check_place, replacing, sha256
 
 if TYPE_CHECKING:
     from forecast.data.series import Series
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
 
-FORMATS = (".csv", ".parquet")
+FORMATS = (TEXT, PARQUET[0])
 
 COLUMNS_SHOWN = 12
 """Largest number of column names in a message."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
+def _parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.predict",
         description="Forecast the steps after the last row of a table, with dates, in original units; draw a picture.",
@@ -62,6 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=".csv or .parquet file (default: forecast.csv); a picture (.png) and a description (.json) are written "
         "next to it",
     )
+    _add_intervals(parser)
+    parser.add_argument(
+        "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
+    )
+    return parser
+
+
+def _add_intervals(parser: argparse.ArgumentParser) -> None:
+    """Add the options on intervals, quantiles and layout."""
     parser.add_argument(
         "--levels",
         nargs="+",
@@ -94,10 +103,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default="wide",
         help="wide: a row per date, columns load, load_lower_80, …; long: a row per date and series (default: wide)",
     )
-    parser.add_argument(
-        "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
-    )
-    options = parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    options = _parser().parse_args(arguments)
     asked = Asked(
         tuple(options.levels),
         options.quantile,

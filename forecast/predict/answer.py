@@ -128,7 +128,7 @@ def _residuals(forecaster: "Forecaster", series: Series, origins: np.ndarray, fo
 
 def _limits(forecaster: "Forecaster", context: Context) -> WindowLimits | None:
     """Return the limits of the forecasts of windows, original units; None if the model knows none."""
-    if forecaster.facts is None or forecaster.facts.limits is None:
+    if forecaster.facts is None:
         return None
     count = len(forecaster.targets)
     observed = None if context.past_observed is None else context.past_observed[..., :count]
@@ -138,7 +138,9 @@ def _limits(forecaster: "Forecaster", context: Context) -> WindowLimits | None:
 def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
     """Return the spread (B, 1, C_out) of each window's targets, original units."""
     count = len(forecaster.targets)
-    scaled = (context.past[..., :count] - torch.tensor(forecaster.scaler.mean[:count])) / forecaster.target_scale
+    scaled = (
+        context.past[..., :count] - torch.tensor(forecaster.contract.scaler.mean[:count])
+    ) / forecaster.target_scale
     observed = None if context.past_observed is None else context.past_observed[..., :count]
     return window_spread(scaled.to(torch.float32), observed).double() * forecaster.target_scale
 
@@ -165,8 +167,9 @@ def _is_after_training(forecaster: "Forecaster", series: Series) -> np.ndarray:
     """Return which rows (N,) are later than the last training row; none if their times cannot be compared with it."""
     index = pd.DatetimeIndex(series.frame.index)
     facts = None if forecaster.facts is None else forecaster.facts.calibration
+    clock = forecaster.contract.clock
     last = pd.DatetimeIndex([(facts or {}).get("last_training_row", index[-1])])
-    own, trained = forecaster.clock.comparable(index), forecaster.clock.comparable(last)
+    own, trained = clock.comparable(index), clock.comparable(last)
     if (own.tz is None) != (trained.tz is None):
         return np.zeros(len(index), bool)
     return np.asarray(own > trained[0])
@@ -178,9 +181,8 @@ def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
     if facts is None:
         return []
     warnings = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
-    if facts.training_range is not None:
-        limits = facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
-        warnings += _look_back_warnings(forecaster, series, limits)
+    limits = facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
+    warnings += _look_back_warnings(forecaster, series, limits)
     return [*warnings, *_horizon_warnings(forecaster, series)]
 
 

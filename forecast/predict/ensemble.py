@@ -9,12 +9,13 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
+from forecast.data.roles import OPTIONS
 from forecast.data.series import Series
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.intervals import Forecast, Question, mean_of
 from forecast.runs.run import Run
 
-ALIKE = ("horizon", "targets", "past_covariates", "known_covariates", "time_column", "frequency", "policies")
+ALIKE = ("horizon", *OPTIONS.values(), "time_column", "frequency", "policies")
 """Properties that must be equal in an ensemble; look-back, model and seed may differ."""
 
 
@@ -78,7 +79,8 @@ def _reading_alike(members: list[Forecaster]) -> list[Forecaster]:
     """Return the members; if some read the known covariates and others do not, all get them."""
     if all(member.unread for member in members):
         return members
-    return [replace(each, known_covariates=each.unread, unread=[]) if each.unread else each for each in members]
+    read = [replace(each.contract, unread=[]) if each.unread else each.contract for each in members]
+    return [replace(each, contract=contract) for each, contract in zip(members, read, strict=True)]
 
 
 def _difference(first: Forecaster, other: Forecaster) -> str:
@@ -89,9 +91,10 @@ def _difference(first: Forecaster, other: Forecaster) -> str:
             if isinstance(ours, Policies):
                 ours, theirs = ours.facts(), theirs.facts()
             return f"{name.replace('_', ' ')} {theirs}, not {ours}"
-    if first.encoder != other.encoder:
+    if first.contract.encoder != other.contract.encoder:
         return "its known covariates have other labels or another scale"
-    for ours, theirs in ((first.scaler.mean, other.scaler.mean), (first.scaler.scale, other.scaler.scale)):
+    one, two = first.contract.scaler, other.contract.scaler
+    for ours, theirs in ((one.mean, two.mean), (one.scale, two.scale)):
         if not np.array_equal(ours, theirs):
             return "its training split has another mean or standard deviation"
     return ""

@@ -95,8 +95,8 @@ class Exported(ABC):
     """
 
     facts: dict[str, Any]
-    calibration: str | None
-    """The calibration file as text (`forecast.predict.facts.encoded`); None in a file of before intervals."""
+    calibration: str
+    """The calibration file as text (`forecast.predict.facts.encoded`)."""
 
     def __call__(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
@@ -133,10 +133,11 @@ class ExportedProgram(Exported):
 
         check_stored(content)
         with zipfile.ZipFile(BytesIO(content)) as archive:
-            (name,) = [name for name in archive.namelist() if name.endswith(f"/extra/{FACTS}")]
-            self.facts = parse_json(archive.read(name))
-            stored = [name for name in archive.namelist() if name.endswith(f"/extra/{SCORES}")]
-            self.calibration = archive.read(stored[0]).decode("ascii") if stored else None
+            facts, scores = (
+                next(name for name in archive.namelist() if name.endswith(f"/extra/{wanted}"))
+                for wanted in (FACTS, SCORES)
+            )
+            self.facts, self.calibration = parse_json(archive.read(facts)), archive.read(scores).decode("ascii")
         with warnings.catch_warnings():
             # torch 2.11 warns about a read-only buffer of its own
             warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
@@ -161,7 +162,7 @@ class OnnxModel(Exported):
         options.intra_op_num_threads = torch.get_num_threads()
         self.session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
         entries = self.session.get_modelmeta().custom_metadata_map
-        self.facts, self.calibration = parse_json(entries[FACTS].encode()), entries.get(SCORES)
+        self.facts, self.calibration = parse_json(entries[FACTS].encode()), entries[SCORES]
         self.names = [entry.name for entry in self.session.get_inputs()]
 
     def compute(self, inputs: dict[str, Tensor]) -> Tensor:
@@ -198,7 +199,10 @@ def open_bytes(content: bytes, path: Path) -> Exported:
         reason = " ".join(str(error).split())[:100] or type(error).__name__
         raise InputError(f"{path}: not a model written by forecast.export ({reason}): export it again") from None
     if exported.facts.get("format") != FORMAT:
-        raise InputError(f"{path}: not of format {FORMAT}, but of another version of the program: export it again")
+        raise InputError(
+            f"{path}: not of format {FORMAT}, but of another version of the program: export it again, "
+            "or use that version"
+        )
     return exported
 
 

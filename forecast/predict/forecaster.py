@@ -15,15 +15,15 @@ from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.data.calendar import earlier_index, future_index
-from forecast.data.clock import Clock
-from forecast.data.holidays import Holidays
-from forecast.data.known import UNSEEN, KnownEncoder, known_inputs
+from forecast.data.contract import DataContract
+from forecast.data.known import UNSEEN
 from forecast.data.labels import decode_labels
+from forecast.data.reading import Reading
 from forecast.data.repair import Policies
+from forecast.data.roles import KNOWN
 from forecast.data.scaler import Scaler
 from forecast.data.series import Ahead, Series, read_known
 from forecast.data.table import read_table, tidy_names
-from forecast.data.timestamps import PLAIN, TimeFormat
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.adaptive import Forms
 from forecast.model.informer import Informer
@@ -32,7 +32,7 @@ from forecast.model.presets import Sizes
 from forecast.predict.answer import answer, known_warnings, warnings_of
 from forecast.predict.exported import Exported, open_exported
 from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text, check_manifest
-from forecast.predict.input import ENDS_IN_GAP, Expected, described, without_training_options
+from forecast.predict.input import ENDS_IN_GAP, described, read_input, without_training_options
 from forecast.predict.intervals import Forecast, Question
 from forecast.predict.known import gather_known, rows_at, series_with_unread, with_unread
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
@@ -48,6 +48,8 @@ A model of quantiles gives all of them, (B, h, C_out, K).
 class Forecaster:
     """Trained model that forecasts tables in original units; `forecast.load` returns one.
 
+    `contract` is what it needs of a table, and `facts` is what its run says about it.
+
     Attributes
     ----------
     targets
@@ -62,6 +64,10 @@ class Forecaster:
         Name of the time column.
     frequency
         Step of the series, as a pandas frequency such as "h" or "15min".
+    policies
+        Treatment of duplicate and missing rows.
+    scaler
+        Mean and standard deviation of each channel in training.
     context_length
         Look-back in steps: rows that a forecast needs at least. A run of data.missing=mask needs half of them.
     horizon
@@ -73,27 +79,8 @@ class Forecaster:
     """
 
     model: Model = field(repr=False)
-    scaler: Scaler = field(repr=False)
-    targets: list[str]
-    past_covariates: list[str]
-    time_column: str
-    frequency: str
-    shown: str | None
-    clock: Clock
-    cycles: list[str]
-    policies: Policies
-    context_length: int
-    horizon: int
-    merges_series: bool = False
-    last_rows: int | None = None
-    path: Path | None = None
-    known_covariates: list[str] = field(default_factory=list)
-    encoder: KnownEncoder = field(default_factory=KnownEncoder, repr=False)
-    holidays: Holidays | None = None
-    time_format: TimeFormat = PLAIN
+    contract: DataContract
     facts: ModelFacts | None = field(default=None, repr=False)
-    attention: str | None = None
-    unread: list[str] = field(default_factory=list)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "Forecaster":
@@ -125,7 +112,7 @@ class Forecaster:
                 )
             return calibration_of_run(run.path, sizes)
 
-        return replace(cls._of(run.manifest(), model, run.path / MANIFEST, forms), attention=attention)
+        return cls._of(run.manifest(), model, run.path / MANIFEST, forms, attention)
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
@@ -152,64 +139,86 @@ class Forecaster:
         model: Callable[[Scaler], Model],
         where: Path,
         forms: Callable[[Sizes], Forms],
+        attention: str | None = None,
     ) -> "Forecaster":
         """Construct the forecaster that a manifest describes; `where` names it in messages.
 
-        `forms` reads the interval forms for a model of these sizes.
+        `forms` reads the interval forms for a model of these sizes. `attention` replaces that of training.
         """
         try:
             sizes = Architecture.from_dict(manifest["architecture"]).sizes
-            data, scaler = manifest["data"], Scaler.from_dict(manifest["scaler"])
-            unread = data.get("unread", [])
-            forecaster = cls(
-                model=model(scaler),
-                scaler=scaler,
-                targets=data["targets"],
-                past_covariates=data["past_covariates"],
-                time_column=data["time_column"],
-                frequency=data["frequency"],
-                shown=data.get("shown_frequency"),
-                clock=Clock.of_facts(data),
-                cycles=data["cycles"],
-                policies=Policies.of(data),
-                context_length=sizes.context_length,
-                horizon=sizes.horizon,
-                merges_series=bool(data.get("merged")),
-                last_rows=data.get("last_rows"),
-                path=where.parent if where.name == MANIFEST else where,
-                known_covariates=[name for name in data.get("known_covariates", []) if name not in unread],
-                unread=unread,
-                encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
-                holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
-                time_format=TimeFormat.of(data),
-                facts=ModelFacts.of(manifest, sizes.num_targets, lambda: forms(sizes)),
-            )
-            check_manifest(forecaster, sizes)
+            contract = DataContract.from_dict(manifest, sizes.context_length, sizes.horizon)
+            path = where.parent if where.name == MANIFEST else where
+            facts = ModelFacts.of(manifest, sizes.num_targets, lambda: forms(sizes), path)
+            check_manifest(contract, sizes, facts.training_range)
+            return cls(model(contract.scaler), contract, replace(facts, attention=attention))
         except DAMAGE as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
             raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
-        return forecaster
+
+    @property
+    def targets(self) -> list[str]:
+        return self.contract.targets
+
+    @property
+    def past_covariates(self) -> list[str]:
+        return self.contract.roles.past
+
+    @property
+    def known_covariates(self) -> list[str]:
+        return self.contract.known
+
+    @property
+    def unread(self) -> list[str]:
+        return self.contract.unread
+
+    @property
+    def time_column(self) -> str:
+        return self.contract.time_column
+
+    @property
+    def frequency(self) -> str:
+        return self.contract.frequency
+
+    @property
+    def policies(self) -> Policies:
+        return self.contract.policies
+
+    @property
+    def scaler(self) -> Scaler:
+        return self.contract.scaler
+
+    @property
+    def context_length(self) -> int:
+        return self.contract.context_length
+
+    @property
+    def horizon(self) -> int:
+        return self.contract.horizon
+
+    @property
+    def path(self) -> Path | None:
+        return None if self.facts is None else self.facts.path
+
+    @property
+    def attention(self) -> str | None:
+        return None if self.facts is None else self.facts.attention
 
     @property
     def columns(self) -> list[str]:
         """Columns that an input must have."""
-        return [*self.targets, *self.past_covariates, *self.known_covariates]
+        return self.contract.columns
 
     @property
-    def categorical(self) -> list[str]:
-        """The categorical columns that an input must have."""
-        return [name for name in self.encoder.categorical if name not in self.unread]
+    def channels(self) -> list[str]:
+        """Columns whose past values the model reads as numbers, in its order, the targets first."""
+        return self.contract.channels
 
     @property
     def batch(self) -> int | None:
         """Number of windows per call of the model; None: any."""
         return self.model.batch if isinstance(self.model, Exported) else None
-
-    @property
-    def channels(self) -> list[str]:
-        """Columns whose past values the model reads as numbers, in its order, the targets first."""
-        return [*self.targets, *(name for name in self.past_covariates if name not in self.encoder.past_categories)]
 
     @property
     def target_scale(self) -> Tensor:
@@ -339,11 +348,11 @@ class Forecaster:
         if not beyond_training:
             self.known_range.refuse_far(context, "the input")
         absent = int((places < 0).sum())
-        past = self.clock.to_training_clock(pd.DatetimeIndex(context.index[absent:]))
+        past = self.contract.clock.to_training_clock(pd.DatetimeIndex(context.index[absent:]))
         if absent:
             past = pd.DatetimeIndex(earlier_index(past, self.frequency, absent).append(past))
         ahead, dates = self._horizon(past, pd.DatetimeIndex(context.index))
-        past_known = known_inputs(past, self.cycles, self.encoder, context, series.labels, self.holidays)
+        past_known = self.contract.known_inputs(past, context, series.labels)
         observed = self._observed(series, places)
         window = Context(
             past=torch.tensor(context[self.channels].to_numpy(np.float64))[None],
@@ -366,13 +375,13 @@ class Forecaster:
     def known_range(self) -> TrainingRange:
         """The limits of the known numbers in training; a run of before they were kept has none."""
         limits = None if self.facts is None else self.facts.training_range
-        read = [name for name in self.encoder.numbers if name not in self.unread]
+        read = [name for name in self.contract.encoder.numbers if name not in self.contract.unread]
         return TrainingRange.nothing() if limits is None else limits.of(read)
 
     def known_ahead(self, series: Series) -> pd.DataFrame:
         """Return the known covariates of the steps after a checked series, shape (h, K), labels as text."""
         rows = pd.DatetimeIndex(series.frame.index[-self.context_length :])
-        times, dates = self._horizon(self.clock.to_training_clock(rows), rows)
+        times, dates = self._horizon(self.contract.clock.to_training_clock(rows), rows)
         return self._gathered(series, len(series.frame), times, dates, beyond_training=True)
 
     def earlier(self, series: Series, origins: np.ndarray, future_known: Tensor) -> Context:
@@ -383,14 +392,14 @@ class Forecaster:
         """
         first, end = int(origins.min()) - self.context_length, len(series.frame)
         rows = series.frame.iloc[first:end]
-        times = self.clock.to_training_clock(pd.DatetimeIndex(rows.index))
-        known = torch.from_numpy(known_inputs(times, self.cycles, self.encoder, rows, series.labels, self.holidays))
-        layout = self.encoder.layout(0)  # only the number of past categories counts here
+        times = self.contract.clock.to_training_clock(pd.DatetimeIndex(rows.index))
+        known = torch.from_numpy(self.contract.known_inputs(times, rows, series.labels))
+        layout = self.contract.encoder.layout(0)  # only the number of past categories counts here
         ahead = torch.cat([layout.future(known), future_known[0]])
         places = torch.from_numpy(origins - first)[:, None]
         past = places + torch.arange(-self.context_length, 0)
         values = torch.tensor(rows[self.channels].to_numpy(np.float64))
-        observed = series.observed_of(self.channels) if self.policies.masks_past else None
+        observed = series.observed_of(self.channels) if self.contract.policies.masks_past else None
         return Context(
             past=values[past],
             past_known=known[past],
@@ -403,7 +412,7 @@ class Forecaster:
 
         A negative place is before the first row.
         """
-        observed = series.observed_of(self.channels) if self.policies.masks_past else None
+        observed = series.observed_of(self.channels) if self.contract.policies.masks_past else None
         if observed is None:
             before = np.repeat(places[:, None] >= 0, len(self.channels), 1)
             return None if before.all() else before
@@ -414,101 +423,83 @@ class Forecaster:
     ) -> np.ndarray:
         """Return the known inputs (h, F) of the steps from row `end` of `series` on."""
         future, labels = self._gathered(series, end, times, dates, beyond_training), {}
-        future = with_unread(future, self.encoder, self.unread)
-        for name in self.encoder.categorical:
-            if name in self.encoder.past_categories:  # a past covariate has no future
+        future = with_unread(future, self.contract.encoder, self.contract.unread)
+        for name in self.contract.encoder.categorical:
+            if name in self.contract.encoder.past_categories:  # a past covariate has no future
                 future[name], labels[name] = np.nan, ()
                 continue
             codes, values = pd.factorize(future[name])
             future[name], labels[name] = codes.astype(np.float64), tuple(values)
-        return known_inputs(times, self.cycles, self.encoder, future, labels, self.holidays)
+        return self.contract.known_inputs(times, future, labels)
 
     def _gathered(
         self, series: Series, end: int, times: pd.DatetimeIndex, dates: pd.DatetimeIndex, beyond_training: bool
     ) -> pd.DataFrame:
         """Return the known covariates of the steps from row `end` of `series` on, labels as text."""
-        if not self.known_covariates:
+        if not self.contract.known:
             return pd.DataFrame(index=times)
         tables = series.ahead
         if end < len(series.frame):
-            rows = decode_labels(series.frame[self.known_covariates].iloc[end : end + self.horizon], series.labels)
+            rows = decode_labels(series.frame[self.contract.known].iloc[end : end + self.horizon], series.labels)
             tables = (Ahead(rows, np.arange(end, end + len(rows)) + 2, "the table"), *tables)
-        empty = [name for name in self.encoder.empty_labels if name in self.known_covariates]
-        check = self.encoder.check_range if beyond_training else self._check_near
-        return gather_known(tables, self.known_covariates, times, dates, self.clock, check, empty)
+        empty = [name for name in self.contract.encoder.empty_labels if name in self.contract.known]
+        check = self.contract.encoder.check_range if beyond_training else self._check_near
+        return gather_known(tables, self.contract.known, times, dates, self.contract.clock, check, empty)
 
     def _check_near(self, known: pd.DataFrame, source: str) -> None:
         """Raise InputError for known numbers far from training."""
-        self.encoder.check_range(known, source)
+        self.contract.encoder.check_range(known, source)
         self.known_range.refuse_far(known, source)
 
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the series with a table of known covariates, whose values count first."""
-        if self.unread and not self.known_covariates:
-            note = f"{source}: not read: the forecast does not depend on {', '.join(map(repr, self.unread[:3]))}"
+        if self.contract.unread and not self.contract.known:
+            note = (
+                f"{source}: not read: the forecast does not depend on {', '.join(map(repr, self.contract.unread[:3]))}"
+            )
             return replace(series, notes=(*series.notes, note))
-        if not self.known_covariates:
+        if not self.contract.known:
             raise InputError(
                 f"{source}: the model has no known covariates: leave this table out, or name a run "
-                "that was trained with data.known_covariates"
+                f"that was trained with {KNOWN}"
             )
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"{source} must be a DataFrame: this is {described(table)}")
         table, notes = tidy_names(table, source)
-        time_column = self.time_column if self.time_column in table.columns else None
+        contract, time_column = self.contract, self.time_column if self.time_column in table.columns else None
+        time_format = contract.reading.time_format.fitting(table, time_column)
+        reading = Reading(time_column, time_format, policies=contract.policies)
         with without_training_options():
-            ahead = read_known(
-                table,
-                source=source,
-                time_column=time_column,
-                time_format=self.time_format.fitting(table, time_column),
-                known=self.known_covariates,
-                categorical=self.categorical,
-                policies=self.policies,
-            )
+            ahead = read_known(table, contract.roles_to_read, reading, source)
         return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
 
     def _with_unknown_noted(self, series: Series) -> Series:
         """Return the series with a note for each label of the horizon that counts and is new to training."""
-        past = self.clock.to_training_clock(pd.DatetimeIndex(series.frame.index[-self.context_length :]))
+        past = self.contract.clock.to_training_clock(pd.DatetimeIndex(series.frame.index[-self.context_length :]))
         times = future_index(past, self.frequency, self.horizon)
-        labels = pd.DataFrame(index=times, columns=list(self.encoder.categories), dtype=object)
+        labels = pd.DataFrame(index=times, columns=list(self.contract.encoder.categories), dtype=object)
         tables = []
         for table in series.ahead:
             if labels.notna().all(axis=None):
                 tables.append(table)
                 continue
-            own = rows_at(table, list(self.encoder.categories), times, self.clock)
-            notes = self.encoder.unknown_notes(own.where(labels.isna()))
+            own = rows_at(table, list(self.contract.encoder.categories), times, self.contract.clock)
+            notes = self.contract.encoder.unknown_notes(own.where(labels.isna()))
             tables.append(replace(table, notes=(*table.notes, *notes)))
             labels = labels.where(labels.notna(), own)
         return replace(series, ahead=tuple(tables))
 
     def _checked(self, frame: pd.DataFrame, source: str) -> Series:
-        expected = Expected(
-            targets=self.targets,
-            past_covariates=self.past_covariates,
-            known_covariates=self.known_covariates,
-            categorical=self.categorical,
-            time_column=self.time_column,
-            frequency=self.frequency,
-            policies=self.policies,
-            context_length=self.context_length,
-            shown=self.shown,
-            merges_series=self.merges_series,
-            last_rows=self.last_rows,
-            empty_labels=[name for name in self.encoder.empty_labels if name not in self.unread],
-            time_format=self.time_format,
-        )
+        contract = self.contract
         with without_training_options():
-            series = series_with_unread(expected.check(frame, source), self.encoder, self.unread)
+            series = series_with_unread(read_input(contract, frame, source), contract.encoder, contract.unread)
         index = pd.DatetimeIndex(series.frame.index)
-        self.clock.check(index, source)
-        self.scaler.check_range(series.frame[self.channels].to_numpy(np.float64), index, source)
-        self.encoder.check_range(series.frame, source)
+        contract.clock.check(index, source)
+        contract.scaler.check_range(series.frame[self.channels].to_numpy(np.float64), index, source)
+        contract.encoder.check_range(series.frame, source)
         context = series.frame.iloc[-self.context_length :]
-        past = decode_labels(context[self.encoder.categorical], series.labels)
-        return replace(series, notes=(*series.notes, *self.encoder.unknown_notes(past)))
+        past = decode_labels(context[contract.encoder.categorical], series.labels)
+        return replace(series, notes=(*series.notes, *contract.encoder.unknown_notes(past)))
 
     def _table(self, data: object) -> pd.DataFrame:
         """Return `data` as a DataFrame; a Series becomes the only column of the model."""

@@ -2,19 +2,18 @@
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.repair import Policies
+from forecast.data.contract import DataContract
 from forecast.data.series import Series, series_from_frame
 from forecast.data.table import tidy_names
-from forecast.data.timestamps import PLAIN, TimeFormat, holds_times
+from forecast.data.timestamps import holds_times
 
 ENDS_IN_GAP = "ends in a gap"
 """Beginning of the note on an input whose last rows lack values."""
@@ -49,175 +48,143 @@ class MissingColumns(InputError):
     """A table lacks a column that the model was trained on."""
 
 
-@dataclass(frozen=True)
-class Expected:
-    """Requirements of a trained model: columns, frequency, repairs and look-back of training.
+def read_input(contract: DataContract, frame: pd.DataFrame, source: str) -> Series:
+    """Return `frame` as a series, repaired as in training; `source` is its name in messages.
 
-    `shown` is the step of most training rows if it differs from `frequency`, else None. `merges_series` is True if
-    training merged the series of a long table. `last_rows` is the number of rows to which training limited its table:
-    older ones may have flaws. In the columns `empty_labels` an empty cell was a label. `time_format` is the layout and
-    format of the times in training.
+    Only the known covariates that the forecast depends on are read. Rows before those of training may have flaws.
     """
-
-    targets: list[str]
-    past_covariates: list[str]
-    time_column: str
-    frequency: str
-    policies: Policies
-    context_length: int
-    shown: str | None = None
-    merges_series: bool = False
-    last_rows: int | None = None
-    empty_labels: Sequence[str] = ()
-    known_covariates: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    time_format: TimeFormat = PLAIN
-
-    @property
-    def columns(self) -> list[str]:
-        """Columns that a table must have."""
-        return [*self.targets, *self.covariates]
-
-    @property
-    def covariates(self) -> list[str]:
-        """Columns that are not targets."""
-        return [*self.past_covariates, *self.known_covariates]
-
-    def check(self, frame: pd.DataFrame, source: str) -> Series:
-        """Return `frame` as a series, repaired as in training; `source` is its name in messages."""
-        frame, notes = tidy_names(frame, source)
-        present = list(frame.columns)
-        if missing := [name for name in self.columns if name not in present]:
-            raise MissingColumns(
-                f"{source} has no column {missing[0]!r}, which the model was trained on, only "
-                f"{', '.join(present[:12])}: use the columns of training"
-            )
-        series = self._at_frequency(frame, source, self._time_column_of(frame, source))
-        rows, least = len(series.frame), self.least_rows
-        if rows < least:
-            why = why_few_rows(series)
-            raise InputError(
-                f"{source}: it has {rows} rows{why}, the look-back of the model is "
-                f"{self.context_length}: give at least {least} rows"
-            )
-        self._check_measured(series, source)
-        gaps = [*self._begins_in_gap(series), *self._ends_in_gap(series)]
-        return replace(series, notes=(*notes, *series.notes, *gaps))
-
-    def _time_column_of(self, frame: pd.DataFrame, source: str) -> str | None:
-        """Return the time column of training, None if the table lacks it and at most one other holds its times."""
-        if self.time_column in frame.columns:
-            return self.time_column
-        if self.time_format.columns is None and isinstance(frame.index, pd.RangeIndex):
-            date_format = self.time_format.fitting(frame, None).date_format
-            rivals = [str(name) for name in frame.columns if holds_times(frame[name], date_format)]
-            if len(rivals) > 1:
-                raise InputError(
-                    f"{source}: it lacks {self.time_column!r}, the time column of training, and "
-                    f"{', '.join(map(repr, rivals))} all hold dates: rename one of them to {self.time_column!r}"
-                )
-        return None
-
-    @property
-    def least_rows(self) -> int:
-        """Number of rows that a table must have: the look-back, or half of it if the model masks missing steps."""
-        return -(-self.context_length // 2) if self.policies.masks_past else self.context_length
-
-    def _check_measured(self, series: Series, source: str) -> None:
-        """Raise InputError if a target has no value in the look-back: a filled one would be all that the model sees."""
-        if series.observed is None:
-            return
-        seen = np.asarray(series.observed[-self.context_length :].any(axis=0))
-        if missing := [name for name, has_value in zip(self.targets, seen, strict=False) if not has_value]:
-            raise InputError(
-                f"{source}: {missing[0]!r} has no value in the last {self.context_length} rows, the look-back of the "
-                f"model: give rows with values, or train without {missing[0]!r} among data.targets"
-            )
-
-    @property
-    def _unmasked(self) -> tuple[str, ...]:
-        """Columns whose missing steps the model does not mask."""
-        return (*self.known_covariates, *self.categorical)
-
-    def _begins_in_gap(self, series: Series) -> list[str]:
-        """Return a note if a column of numbers has no value in the first steps of the look-back."""
-        if not self.policies.masks_past:
-            return []
-        length, shape = self.context_length, series.frame.shape
-        absent = max(0, length - len(series.frame))
-        observed = np.ones(shape, bool) if series.observed is None else series.observed[-length:]
-        starts = [absent + (int(np.argmax(seen)) if seen.any() else len(seen)) for seen in observed.T]
-        pairs = zip(self.columns, starts, strict=True)
-        gaps = {name: start for name, start in pairs if name not in self._unmasked and start}
-        if not gaps:
-            return []
-        name, most = max(gaps.items(), key=lambda pair: pair[1])
-        others = f" ({len(gaps) - 1} more begin in a gap)" if len(gaps) > 1 else ""
-        steps = f"the first {most} of the {length} steps of the look-back"
-        return [f"begins in a gap: {name!r} has no value in {steps}{others}: they are masked"]
-
-    def _ends_in_gap(self, series: Series) -> list[str]:
-        """Return a note if a column has no value in the last row."""
-        if series.observed is None or series.observed[-1].all():
-            return []
-        ends = [int(np.argmax(seen[::-1])) if seen.any() else len(seen) for seen in series.observed.T]
-        name, most = max(zip(self.columns, ends, strict=True), key=lambda pair: pair[1])
-        repair = (
-            "the encoder-decoder uses the window's mean there, the linear path the last value before"
-            if self.policies.masks_past and name not in self._unmasked
-            else "filled with the last value before"
+    frame, notes = tidy_names(frame, source)
+    present = list(frame.columns)
+    if missing := [name for name in contract.columns if name not in present]:
+        raise MissingColumns(
+            f"{source} has no column {missing[0]!r}, which the model was trained on, only "
+            f"{', '.join(present[:12])}: use the columns of training"
         )
-        more = sum(end > 0 for end in ends) - 1
-        others = f" ({more} more end in a gap)" if more else ""
-        return [f"{ENDS_IN_GAP}: {name!r} has no value in the last {most} rows{others}: {repair}"]
-
-    def _at_frequency(self, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
-        """Return the series at the frequency of training; rows may fit another frequency as well."""
-        read = partial(
-            series_from_frame,
-            frame,
-            source=source,
-            time_column=time_column,
-            columns=self.columns,
-            covariates=self.covariates,
-            known=self.known_covariates,
-            categorical=self.categorical,
-            numeric=[name for name in self.covariates if name not in self.categorical],
-            policies=self.policies,
-            merges_series=self.merges_series,
-            last_rows=None if self.last_rows is None else max(self.last_rows, self.context_length),
-            fewer_allowed=True,
-            empty_labels=self.empty_labels,
-            time_format=self.time_format.fitting(frame, time_column),
-            kept_rows=self.context_length if self.policies.masks_past else 0,
+    series = _at_frequency(contract, frame, source, _time_column_of(contract, frame, source))
+    rows, least = len(series.frame), contract.least_rows
+    if rows < least:
+        why = why_few_rows(series)
+        raise InputError(
+            f"{source}: it has {rows} rows{why}, the look-back of the model is "
+            f"{contract.context_length}: give at least {least} rows"
         )
-        if len(frame) <= 2:
-            return read(frequency=self.frequency)
+    _check_measured(contract, series, source)
+    gaps = [*_begins_in_gap(contract, series), *_ends_in_gap(contract, series)]
+    return replace(series, notes=(*notes, *series.notes, *gaps))
+
+
+def _time_column_of(contract: DataContract, frame: pd.DataFrame, source: str) -> str | None:
+    """Return the time column of training, None if the table lacks it and at most one other holds its times."""
+    own, time_format = contract.time_column, contract.reading.time_format
+    if own in frame.columns:
+        return own
+    if time_format.columns is None and isinstance(frame.index, pd.RangeIndex):
+        date_format = time_format.fitting(frame, None).date_format
+        rivals = [str(name) for name in frame.columns if holds_times(frame[name], date_format)]
+        if len(rivals) > 1:
+            raise InputError(
+                f"{source}: it lacks {own!r}, the time column of training, and "
+                f"{', '.join(map(repr, rivals))} all hold dates: rename one of them to {own!r}"
+            )
+    return None
+
+
+def _check_measured(contract: DataContract, series: Series, source: str) -> None:
+    """Raise InputError if a target has no value in the look-back: a filled one would be all that the model sees."""
+    if series.observed is None:
+        return
+    seen = np.asarray(series.observed[-contract.context_length :].any(axis=0))
+    if missing := [name for name, has_value in zip(contract.targets, seen, strict=False) if not has_value]:
+        raise InputError(
+            f"{source}: {missing[0]!r} has no value in the last {contract.context_length} rows, the look-back of the "
+            f"model: give rows with values, or train without {missing[0]!r} among data.targets"
+        )
+
+
+def _unmasked(contract: DataContract) -> list[str]:
+    """Return the columns whose missing steps the model does not mask."""
+    return [*contract.known, *contract.categorical]
+
+
+def _begins_in_gap(contract: DataContract, series: Series) -> list[str]:
+    """Return a note if a column of numbers has no value in the first steps of the look-back."""
+    if not contract.policies.masks_past:
+        return []
+    length, shape = contract.context_length, series.frame.shape
+    absent = max(0, length - len(series.frame))
+    observed = np.ones(shape, bool) if series.observed is None else series.observed[-length:]
+    starts = [absent + (int(np.argmax(seen)) if seen.any() else len(seen)) for seen in observed.T]
+    pairs = zip(contract.columns, starts, strict=True)
+    gaps = {name: start for name, start in pairs if name not in _unmasked(contract) and start}
+    if not gaps:
+        return []
+    name, most = max(gaps.items(), key=lambda pair: pair[1])
+    others = f" ({len(gaps) - 1} more begin in a gap)" if len(gaps) > 1 else ""
+    steps = f"the first {most} of the {length} steps of the look-back"
+    return [f"begins in a gap: {name!r} has no value in {steps}{others}: they are masked"]
+
+
+def _ends_in_gap(contract: DataContract, series: Series) -> list[str]:
+    """Return a note if a column has no value in the last row."""
+    if series.observed is None or series.observed[-1].all():
+        return []
+    ends = [int(np.argmax(seen[::-1])) if seen.any() else len(seen) for seen in series.observed.T]
+    name, most = max(zip(contract.columns, ends, strict=True), key=lambda pair: pair[1])
+    repair = (
+        "the encoder-decoder uses the window's mean there, the linear path the last value before"
+        if contract.policies.masks_past and name not in _unmasked(contract)
+        else "filled with the last value before"
+    )
+    more = sum(end > 0 for end in ends) - 1
+    others = f" ({more} more end in a gap)" if more else ""
+    return [f"{ENDS_IN_GAP}: {name!r} has no value in the last {most} rows{others}: {repair}"]
+
+
+def _at_frequency(contract: DataContract, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
+    """Return the series at the frequency of training; rows may fit another frequency as well."""
+    last_rows, length = contract.reading.last_rows, contract.context_length
+    reading = replace(
+        contract.reading,
+        time_column=time_column,
+        time_format=contract.reading.time_format.fitting(frame, time_column),
+        last_rows=None if last_rows is None else max(last_rows, length),
+        fewer_allowed=True,
+        kept_rows=length if contract.policies.masks_past else 0,
+        empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
+    )
+
+    def read(frequency: str | None) -> Series:
+        return series_from_frame(frame, contract.roles_to_read, replace(reading, frequency=frequency), source)
+
+    if len(frame) <= 2:
+        return read(contract.frequency)
+    try:
+        series = read(None)
+    except InputError as first:
         try:
-            series = read()
-        except InputError as first:
-            try:
-                return read(frequency=self.frequency)  # most rows may have no common step, or the one of training
-            except InputError:
-                if self.policies.fills:
-                    raise
-                raise first from None
-        if series.frequency == self.frequency:
-            return series
-        try:
-            reread = read(frequency=self.frequency)
+            return read(contract.frequency)  # most rows may have no common step, or the one of training
         except InputError:
-            reread = None
-        if reread is None or (len(reread.frame) != len(series.frame) and not self._fits(series.frequency)):
-            raise InputError(
-                f"{source}: its frequency is {series.frequency}, the model was trained at {self.frequency}: "
-                "resample the file or train a model on it"
-            )
-        return reread
+            if contract.policies.fills:
+                raise
+            raise first from None
+    if series.frequency == contract.frequency:
+        return series
+    try:
+        reread = read(contract.frequency)
+    except InputError:
+        reread = None
+    if reread is None or (len(reread.frame) != len(series.frame) and not _fits(contract, series.frequency)):
+        raise InputError(
+            f"{source}: its frequency is {series.frequency}, the model was trained at {contract.frequency}: "
+            "resample the file or train a model on it"
+        )
+    return reread
 
-    def _fits(self, frequency: str) -> bool:
-        """Return whether rows at this step fit: training had it, or only weekends are missing."""
-        return frequency == self.shown or (self.policies.fills and (frequency, self.frequency) == ("B", "D"))
+
+def _fits(contract: DataContract, frequency: str) -> bool:
+    """Return whether rows at this step fit: training had it, or only weekends are missing."""
+    is_week = (frequency, contract.frequency) == ("B", "D")
+    return frequency == contract.shown or (contract.policies.fills and is_week)
 
 
 def why_few_rows(series: Series) -> str:

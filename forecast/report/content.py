@@ -28,7 +28,6 @@ from forecast.report.tables import (
     result_table,
     turns_table,
 )
-from forecast.report.transplants import transplant_table
 from forecast.runs.read import FinishedRun, Found
 
 MOST_LEFT_OUT = 3
@@ -131,7 +130,6 @@ def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]])
         turns_table(section),
         comparison_table(comparisons),
         budget_table(section),
-        transplant_table(section),
         equal,
         command_table(section),
     ]

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from forecast.common.files import look_up
-from forecast.common.timing import LEAST_ROUNDS
+from forecast.common.timing import LEAST_ROUNDS, Load
 from forecast.evaluation.crossing import crossing, crossing_text
 from forecast.report.comparisons import error
 from forecast.report.sections import Section, Setting
@@ -49,8 +49,9 @@ class Cost:
 
     def is_disturbed(self, setting: Setting) -> bool:
         """Return whether other processes competed with one of the runs for processors during this measurement."""
-        path = f"speed.{self.stretch}_disturbed"
-        return self.stretch is not None and any(look_up(run.result, path) is True for run in setting.runs)
+        if self.stretch is None:
+            return False
+        return any(Load.is_disturbed(look_up(run.result, "speed"), self.stretch) for run in setting.runs)
 
     def in_turn(self, setting: Setting) -> np.ndarray:
         """Return the milliseconds per window of each interleaved round, NaN if disturbed; empty if not timed."""

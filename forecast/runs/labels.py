@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from forecast.common.files import flatten
+from forecast.data.roles import OPTIONS
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 
 Facts = Mapping[Any, Any]
@@ -69,7 +70,8 @@ NOT_SCORED = (
 """Keys of `data` that name the source of a table, or that the result also has."""
 
 INPUTS = (
-    *("past_covariates", "known_covariates", "static_covariates", "categorical"),
+    *(key for key in OPTIONS.values() if key != "targets"),
+    *("static_covariates", "categorical"),
     *("holidays", "holidays_before", "holidays_after", "calendar"),
 )
 """Keys of `data` for the model's other inputs; they differ between settings, not data."""

@@ -12,11 +12,12 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, look_up, read_json
 from forecast.common.text import holds_steering
+from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.interval_scores import REPORTED
 from forecast.evaluation.metrics import RELATIVE, skill
 from forecast.runs.integrity import ForeignRun
 from forecast.runs.labels import data_key, unique_labels
-from forecast.runs.results import BASELINES, wrong_kind
+from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
 from forecast.runs.summary import NAMES, STRETCHES, scored_split, typical_skill

@@ -15,6 +15,7 @@ import torch
 
 from forecast.common.files import flatten, look_up
 from forecast.data.training_range import TrainingRange
+from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.coverage import coverage_facts
 from forecast.evaluation.evaluate import Row
 from forecast.evaluation.holdout import METHODS
@@ -26,9 +27,6 @@ PARTS = ("validation", "test")
 
 MANY = 10
 """Number of series from which the typical skill is stored too: one series may decide a mean over all."""
-
-BASELINES = ("training_mean", "last_value", "seasonal_naive", "linear")
-"""Baselines of a result, in the order of the table; a result of an earlier version lacks the first."""
 
 
 def assemble(

@@ -20,11 +20,11 @@ from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, read_json, read_with_digest, replacing, sha256, write_sealed
 from forecast.common.settings import check_options
 from forecast.model.informer import Informer
-from forecast.model.presets import LATER, Mechanisms, Sizes
+from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.ensemble import ENSEMBLE, with_members
 from forecast.runs.integrity import CURE, ForeignRun, check_files, check_links, describe_files
 
-FORMAT = 2
+FORMAT = 3
 
 # All files of a run folder
 
@@ -53,9 +53,6 @@ TRACE = "trace.json.gz"
 
 CHECKPOINTS = "checkpoints"
 
-TRANSPLANT = "transplant.json"
-"""Optional scores under other mechanisms and look-backs."""
-
 JOB, FAILED, TRACEBACK, LEFT = "job.json", "failed.json", "traceback.txt", "left.json"
 """Files of a sweep in the folder of a job: words, error, traceback, and a note if the job did not start in time."""
 
@@ -71,7 +68,7 @@ OUTCOME = (WEIGHTS, RESULT, ERRORS, CALIBRATION, FORECAST, PICTURE, INPUT, TRACE
 NAMED = (CONFIG, *OUTCOME)
 """Files that a manifest lists with size and hash; files added later are not listed."""
 
-LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, TRANSPLANT, "events.out.tfevents.*", f"{CHECKPOINTS}/step-*.ckpt")
+LEFT_BY_A_RUN = (*OUTCOME, MANIFEST, "events.out.tfevents.*", f"{CHECKPOINTS}/step-*.ckpt")
 """Patterns of all files of a run folder except its configuration."""
 
 DATED = 19
@@ -92,7 +89,7 @@ def check_not_of_a_run(*paths: Path) -> None:
     for path in paths:
         is_run = all((path.parent / name).is_file() for name in (CONFIG, MANIFEST))
         is_ensemble = (path.parent / ENSEMBLE).is_file()
-        of_a_run = (*NAMED, MANIFEST, TRANSPLANT, JOB, FAILED, TRACEBACK, LEFT)
+        of_a_run = (*NAMED, MANIFEST, JOB, FAILED, TRACEBACK, LEFT)
         if (is_run and path.name in of_a_run) or (is_ensemble and path.name == ENSEMBLE):
             raise InputError(f"{path}: is a file of the run in its folder: choose another --output")
 
@@ -118,7 +115,7 @@ class Architecture:
         check_options(Sizes, values["sizes"], "sizes")
         return cls(
             preset=values["preset"],
-            options=LATER.get(values["preset"], {}) | values["options"],
+            options=values["options"],
             mechanisms=Mechanisms(**values["mechanisms"]),
             sizes=Sizes(**values["sizes"]),
         )
@@ -239,15 +236,17 @@ class Run:
         if not isinstance(content, dict) or "format" not in content:
             raise InputError(f"{path}: is no manifest: {CURE}")
         if content["format"] != FORMAT:
-            raise ForeignRun(f"{path}: not of format {FORMAT}, but of another version of the program: train it again")
+            raise ForeignRun(
+                f"{path}: not of format {FORMAT}, but of another version of the program: train it again, "
+                "or use that version"
+            )
         if not isinstance(content.get("files"), dict) or not is_sealed:
             raise InputError(f"{path}: has no digest, or names no files: {CURE}")
         return content
 
     def _check_horizon(self, sizes: Sizes) -> None:
         """Check horizon and targets against the calibration file: shapes of weights need not depend on them."""
-        stored = shapes_of(self.path / CALIBRATION)
-        _, *shape = stored.get("scores", stored.get("quantiles", ()))  # earlier runs have quantiles, without levels
+        _, *shape = shapes_of(self.path / CALIBRATION)["scores"]
         if list(shape[:2]) != [sizes.horizon, sizes.num_targets]:
             raise ValueError(f"{CALIBRATION} has another number of steps or targets")
 

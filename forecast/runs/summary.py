@@ -16,6 +16,7 @@ from forecast.common.text import counted, shown
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.achievable import achieved_line
+from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.coverage import calibrating_windows, coverage_facts, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
@@ -26,12 +27,8 @@ from forecast.runs.run import INPUT, PICTURE, Run
 NAMES = {
     "model": "model",
     "linear_path": "its linear path alone",
-    "training_mean": "mean of training",
-    "last_value": "last value",
-    "seasonal_naive": "seasonal naive",
-    "linear": "linear (ridge)",
+    **{name: baseline.title for name, baseline in BASELINES.items()},
 }
-
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "SQL", "skill")
 
@@ -204,7 +201,7 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
         gain = pooled if typical_skill(result) is None or (own := typical_skill(row)) is None else own
         scores = [_score(scaled["mse"]), _score(scaled["mae"]), f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # None in a file where it is no number
-        sql = (row["test"].get("intervals") or {}).get("sql")  # None in a run of before intervals
+        sql = look_up(row, "test.intervals.sql")
         scores += ["none" if value is None or math.isnan(value) else f"{value:.3f}" for value in (mase, sql)]
         cells.append([row_name(name, result), *scores, "none" if math.isnan(gain) else f"{gain:+.1%}"])
     return cells
@@ -324,7 +321,7 @@ def warnings(result: Mapping[str, Any]) -> list[str]:
 
 def busy_warning(speed: Mapping[str, float | None]) -> str | None:
     """Return a warning if other processes took processors that a timed stretch needed, else None."""
-    disturbed = [stretch for stretch in STRETCHES if speed.get(f"{stretch}_disturbed") is True]
+    disturbed = [stretch for stretch in STRETCHES if Load.is_disturbed(speed, stretch)]
     loads = " and ".join(
         f"{Load.of(speed, stretch).others:.2f} processors in {STRETCHES[stretch]}" for stretch in disturbed
     )

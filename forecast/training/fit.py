@@ -104,8 +104,8 @@ def fit(
     if best is not None and not task.network.levels:  # the score of quantile models is no MSE
         speed.timings.validations.append((0, 0.0, best.score))
     interval = min(task.total_steps, settings.validation_interval(len(data.parts["train"])))
-    profiles = [Profile(folder.parent)] if settings.profile and group.leads else []
-    progress = [StepProgress(interval, start_seconds)] if shows_progress else []
+    shown: list[Callback] = [StepProgress(interval, start_seconds)] if shows_progress else []
+    shown += [Profile(folder.parent)] if settings.profile and group.leads else []
     probe = next((callback for callback in prepared.callbacks if isinstance(callback, Probe)), None)
     checkpoints = Checkpoints(
         folder,
@@ -117,9 +117,8 @@ def fit(
         after_save=speed.restart_clocks,
         resume_hint=resume_hint or f"resume={folder.parent}",
     )
-    timer = Timer(settings.duration, verbose=False)
-    selections = [] if selection is None else [selection]
-    callbacks = [speed, *prepared.callbacks, *progress, *profiles, timer, *selections, checkpoints]
+    ends = [Timer(settings.duration, verbose=False), *([] if selection is None else [selection]), checkpoints]
+    callbacks = [speed, *prepared.callbacks, *shown, *ends]
     trainer = _make_trainer(prepared, group, logger, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
         return _restore_end(prepared, speed, probe, selection, resumed)
@@ -339,7 +338,7 @@ def _start_scores(task: ForecastTask, data: ForecastData) -> tuple[float, Tensor
 
 def _fingerprint(data: ForecastData) -> str:
     """Return a hash of the training data and of the scaling to original units."""
-    manifest = data.manifest()
+    manifest = data.contract().to_dict()
     manifest["data"].get("holidays", {}).pop("library", None)  # another version matters only if its holidays differ
     digest = hashlib.sha256(json.dumps(manifest).encode())
     train = data.parts["train"]

@@ -104,7 +104,7 @@ def _known_readers(prepared: Preparation) -> list[str]:
         "linear_path": path is not None and path.reads_known,
         "linear": prepared.linear_maps.baseline.known is not None,
     }
-    return [row for row, is_read in reads.items() if is_read] if prepared.data.source.known_covariates else []
+    return [row for row, is_read in reads.items() if is_read] if prepared.data.source.roles.known else []
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,12 +115,10 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "sha256": data.source.sha256,
         "rows": len(data.index),
         "channels": data.source.columns,
-        "targets": data.source.targets,
-        "past_covariates": data.source.past_covariates,
-        "known_covariates": data.source.known_covariates,
-        "known_ahead": _has_known_ahead(data) if data.source.known_covariates else None,
-        "static_covariates": list(data.source.static),
-        "perfect_foresight": data.source.perfect_foresight,
+        **data.source.roles.named,
+        "known_ahead": _has_known_ahead(data) if data.source.roles.known else None,
+        "static_covariates": list(data.source.roles.static),
+        "perfect_foresight": data.source.roles.perfect_foresight,
         "holidays": None if data.source.holidays is None else data.source.holidays.to_dict(),
         "frequency": data.source.series.frequency,
         "season": seasonal_period(data.source.series.frequency),
@@ -141,7 +139,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
 
 def _has_known_ahead(data: ForecastData) -> bool:
     """Return whether the table has the known covariates of the horizon after its last target value."""
-    series, known = data.source.series, data.source.known_covariates
+    series, known = data.source.series, data.source.roles.known
     empty = [name for name in data.encoder.empty_labels if name in data.encoder.categories]
     try:
         times = future_index(data.index, series.frequency, data.sizes["horizon"])
@@ -181,7 +179,7 @@ def _write_input(path: Path, data: ForecastData, last: int) -> None:
     It ends with the series, but where forecasts begin at certain rows only, or what comes next must be known: there it
     ends at the `last` origin.
     """
-    series, known = data.source.series, data.source.known_covariates
+    series, known = data.source.series, data.source.roles.known
     end = last if known or data.source.origins is not None else len(data.index)
     stop = end + data.sizes["horizon"] if known else end
     frame = decode_labels(series.frame.iloc[end - data.sizes["context_length"] : stop], series.labels)

@@ -30,7 +30,7 @@ from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
-from forecast.data.sources import Source, load_source
+from forecast.data.sources import Source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_maps import LinearMaps, fit_maps
 from forecast.evaluation.mixing import independent_blocks, shrinkage
@@ -83,19 +83,19 @@ class Preparation:
 
 def prepare(
     settings: Settings,
+    source: Source,
     group: Group = ALONE,
     linear_maps: LinearMaps | None = None,
     table: Address | None = None,
     before_linear_fit: Callable[[ForecastData, Informer], None] = lambda data, network: None,
-    source: Source | None = None,
 ) -> Preparation:
-    """Build and check all components of a training, and move the data to their device. No file is written.
+    """Build and check all components of a training, and move the data to their device. No file is read or written.
 
-    The processes of `group` train together. The leading process fits `linear_maps` (None: fit them here) and sends them
-    to the workers; a worker on the same machine also gets the file of the scaled `table`. `before_linear_fit` is called
-    after all checks, just before the linear fits. `source` is the series of the settings, if it has been read already.
+    `source` is the series of the settings. The processes of `group` train together. The leading process fits
+    `linear_maps` (None: fit them here) and sends them to the workers; a worker on the same machine also gets the file
+    of the scaled `table`. `before_linear_fit` is called after all checks, just before the linear fits.
     """
-    settings, source = follow_table(settings, source)
+    settings, _ = follow_table(settings, source)
     local_rank = group.place.local_rank
     device, settings = settings.trainer.device(local_rank), settings.settled(local_rank)
     if device.type == "cuda":
@@ -104,7 +104,7 @@ def prepare(
     check_target(settings.scheduler, "scheduler", LRScheduler, functions=SCHEDULES)
     lightning.seed_everything(settings.seed, verbose=False)
     exact_convolutions()
-    data = make_data(settings, device, group, table, source)
+    data = make_data(settings, source, device, group, table)
     architecture, network = _make_network(settings, data, device, group)
     data.to(device)
     task = _make_task(settings, data, network)
@@ -120,18 +120,14 @@ def prepare(
 
 
 def make_data(
-    settings: Settings,
-    device: torch.device,
-    group: Group = ALONE,
-    table: Address | None = None,
-    source: Source | None = None,
+    settings: Settings, source: Source, device: torch.device, group: Group = ALONE, table: Address | None = None
 ) -> ForecastData:
     """Return the windows of all splits, on the CPU; `device` is where they will be moved to."""
     training = settings.training
     placing = Placing(training.data_placement, device, group.place.local_size, Path(settings.output_dir), table)
     context_length, horizon = settings.lengths
     data = ForecastData(
-        load_source(settings.data) if source is None else source,
+        source,
         settings.data.split,
         context_length=context_length,
         horizon=horizon,

@@ -141,9 +141,9 @@ NAMED = 12
 def roles_lines(source: Source) -> list[str]:
     """Return a line with the columns of each role, unless all are targets, and one with the columns without a role."""
     inputs = {
-        "past covariates": source.past_covariates,
-        "known covariates": source.known_covariates,
-        "static covariates": list(source.static),
+        "past covariates": source.roles.past,
+        "known covariates": source.roles.known,
+        "static covariates": list(source.roles.static),
     }
     given = {role: names for role, names in inputs.items() if names}
     unread = [f"columns not read: {_named(source.series.unread)}"] if source.series.unread else []
@@ -187,7 +187,7 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
 
 def _known_inputs(prepared: Preparation) -> str:
     """Return whether the linear baseline reads the known covariates; empty without any."""
-    if not prepared.data.source.known_covariates:
+    if not prepared.data.source.roles.known:
         return ""
     if prepared.linear_maps.baseline.known is not None:
         return "; it reads the known covariates"

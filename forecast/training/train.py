@@ -14,7 +14,7 @@ from forecast.common.files import write_sealed
 from forecast.common.group import Group
 from forecast.common.place import Place
 from forecast.data.mapped import Address
-from forecast.data.sources import Source, resume_words
+from forecast.data.sources import Source, load_source, resume_words
 from forecast.evaluation.evaluate import Row
 from forecast.evaluation.linear_maps import LinearMaps
 from forecast.evaluation.scoring import limits_of_data, score
@@ -88,8 +88,9 @@ def train(
         check_logger(start.settings.logger)
         seen = set() if announced is None else announced
         announce = partial(announce_data, start.settings, seen)
-        table = source if start.settings.data == settings.data else None
-        prepared = prepare(start.settings, group, before_linear_fit=announce, source=table)
+        if source is None or start.settings.data != settings.data:
+            source = load_source(start.settings.data)
+        prepared = prepare(start.settings, source, group, before_linear_fit=announce)
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)
@@ -121,7 +122,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)
     facts = forecast_facts(result, data.training_range(), limits_of_data(data))
-    run.close(prepared.architecture, {**data.manifest(reads_known=network.reads_known), **facts})
+    run.close(prepared.architecture, {**data.contract(reads_known=network.reads_known).to_dict(), **facts})
     return result
 
 
@@ -159,7 +160,8 @@ def run_worker(place: Place) -> None:
         raise SystemExit(int(assignment.failed))
     on_leading_machine = place.rank < place.local_size
     table = assignment.table if on_leading_machine else None
-    prepared = prepare(assignment.settings, group, assignment.linear_maps, table)
+    source = load_source(assignment.settings.data)
+    prepared = prepare(assignment.settings, source, group, assignment.linear_maps, table)
     with suppress(Interrupted):  # the leading process saves the step and prints the message
         fitted = fit(prepared, assignment.run.checkpoints, DummyLogger(), group=group, **assignment.fit_options())
         score_run(prepared, fitted, group)

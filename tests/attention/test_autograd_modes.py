@@ -8,7 +8,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 
-from forecast.attention import _chunks, build
+from forecast.attention import _chunks
 from forecast.attention._recurrent import RecurrentAttention
 from tests.attention.cases import CASES, Case, tensors
 
@@ -86,15 +86,6 @@ def test_values_may_have_more_digits_than_keys(case: Case) -> None:
     output = case.build()(query.float(), key.float(), value)
     assert output.dtype == torch.float64
     torch.testing.assert_close(output, case.build()(query, key, value), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
-@pytest.mark.parametrize("name", ["linear", "full"])
-def test_lengths_of_small_integers_do_not_overflow(name: str, dtype: torch.dtype) -> None:
-    inputs, lengths = tensors(length=LENGTH), torch.full((2, LENGTH), 120)
-    attention = build(name, num_heads=2, head_dim=8, **({"implementation": "fused"} if name == "full" else {}))
-    expected = attention(*inputs, lengths=lengths)
-    torch.testing.assert_close(attention(*inputs, lengths=lengths.to(dtype)), expected)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.causal], ids=lambda c: c.label)

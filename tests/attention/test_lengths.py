@@ -24,17 +24,64 @@ def loop_over_rows(scores: Tensor, lengths: Tensor) -> Tensor:
 
 def test_one_length_per_batch_row_gives_a_key_mask() -> None:
     mask = mask_from_lengths(torch.tensor([2, 0, 3]), 3)
+    assert mask is not None
     assert mask.tolist() == [[True, True, False], [False] * 3, [True] * 3]
 
 
 def test_one_length_per_query_gives_a_pair_mask() -> None:
     lengths = torch.tensor([[1, 2], [3, 0]])
     mask = mask_from_lengths(lengths, 3)
+    assert mask is not None
     assert mask.tolist() == [[[True, False, False], [True, True, False]], [[True] * 3, [False] * 3]]
     query, key, value = tensors(length=2, key_length=3)
     output = build("full", num_heads=2, head_dim=8, implementation="fused")(query, key, value, mask)
     torch.testing.assert_close(output[0, :, 0], value[0, :, 0])
     assert not output[1, :, 1].any()
+
+
+def test_no_lengths_give_no_mask() -> None:
+    assert mask_from_lengths(None, 3) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_lengths_of_small_integers_do_not_overflow(dtype: torch.dtype) -> None:
+    mask = mask_from_lengths(torch.tensor([120, 3], dtype=dtype), 300)
+    assert mask is not None
+    assert mask.sum(1).tolist() == [120, 3]
+
+
+# the last batch row and head, of the release in which a mechanism took the lengths themselves
+NUMBERS = {
+    ("full", "per row"): [
+        *([0.137786325875, 0.634513727868], [0.345153441056, 0.139052017657], [0.424441735404, 0.378935074275]),
+        *([0.114497447321, -0.085896897197], [0.199861153251, -0.257567168543]),
+    ],
+    ("full", "per query"): [
+        *([0.479686064845, 0.172947955506], [0.0, 0.0], [1.129886898335, 1.130786268129]),
+        *([-0.066504052283, -0.395936611306], [0.199861153251, -0.257567168543]),
+    ],
+    ("full", "none"): [
+        *([0.479686064845, 0.172947955506], [0.422851194579, 0.053004276894], [0.804463625962, -0.195800060675]),
+        *([0.187784773723, -0.135604558308], [0.547394756537, -0.455040736871]),
+    ],
+    ("linear", "per row"): [
+        *([0.551195795264, 0.64420781108], [0.557615523633, 0.595016362147], [0.545501592647, 0.582601088469]),
+        *([0.53925518098, 0.590604055637], [0.476754214957, 0.456193718972]),
+    ],
+    ("linear", "none"): [
+        *([0.751028148303, 0.208197387769], [0.730305758317, 0.2272132398], [0.73828742012, 0.182702297046]),
+        *([0.731904480488, 0.192362707225], [0.706579801149, 0.061135581839]),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), NUMBERS)
+def test_the_mask_of_lengths_gives_the_outputs_of_before(name: str, kind: str) -> None:
+    lengths = {"per row": torch.tensor([2, 4]), "per query": torch.tensor([[1, 2, 3, 4, 5], [5, 0, 2, 1, 4]])}.get(kind)
+    attention = build(name, num_heads=2, head_dim=8, **({"implementation": "fused"} if name == "full" else {}))
+    output = attention(*tensors(length=5, value_width=2), mask_from_lengths(lengths, 5))
+    expected = torch.tensor(NUMBERS[name, kind], dtype=torch.float64)
+    torch.testing.assert_close(output[1, 1], expected, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", ["linear", "efficient", "taylor", "mean"])

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from benchmarks import peers as module
+from benchmarks.models import Task
 from benchmarks.peers import Contest, hold, rows_of
-from forecast.benchmark.models import Task
 from forecast.common.errors import NotEnoughMemory
 from forecast.training.steps import Peer
 

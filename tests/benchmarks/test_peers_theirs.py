@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.models import Task, parse_preset
 from benchmarks.peers import build_theirs, configuration_of, their_peer
-from forecast.benchmark.models import Task, parse_preset
 from forecast.common.errors import InputError
 from forecast.training.steps import Peer, inference, training_step
 from tests.benchmark.made import CPU

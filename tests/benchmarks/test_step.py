@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from benchmarks import step as module
+from benchmarks.models import Task, build_ours, our_peer, parse_preset
 from benchmarks.step import (
     OUTSIDE,
     Operation,
@@ -13,7 +14,6 @@ from benchmarks.step import (
     operation_tables,
 )
 from forecast.attention._parsing import parse
-from forecast.benchmark.models import Task, build_ours, our_peer, parse_preset
 from forecast.common.timing import Spread
 from forecast.training.steps import training_step
 from tests.benchmark.made import CPU

@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from forecast.runs.resume import start_state
 from forecast.runs.run import Architecture, Run
 from forecast.runs.settings import Settings
 from tests.conftest import TinyRun
+from tests.support.contracts import with_contract
 from tests.support.small import SMALL, compose, quick
 
 FULL = compose()["attention"]
@@ -39,7 +40,8 @@ def made_run(folder: Path, model: str = "patch_informer", **lies: Any) -> Run:
     folder.mkdir()
     run = Run(folder)
     run.save_weights(architecture.build())
-    save_file({"levels": torch.zeros(3), "quantiles": torch.zeros(3, 12, 1)}, folder / "calibration.safetensors")
+    scores = {"scores": torch.zeros(3, 12, 1, 1), "trained": torch.zeros(0, dtype=torch.float64)}
+    save_file(scores, folder / "calibration.safetensors")
     facts = asdict(architecture)
     for key, value in lies.items():
         group, _, name = key.partition("__")
@@ -124,4 +126,4 @@ def test_a_table_of_errors_that_would_fill_the_memory_is_not_read(
 def test_random_rows_are_drawn_for_windows_of_a_bounded_length_alone(tiny_run: TinyRun) -> None:
     forecaster = load(tiny_run.path)
     with pytest.raises(InputError, match="give rows with --input"):
-        random_series(replace(forecaster, context_length=10**6))
+        random_series(with_contract(forecaster, context_length=10**6))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from benchmarks.accuracy.record import COLUMNS, read_record, write_record
 from forecast.common.spreadsheet import csv_bytes, guard, read_rows, unguard, write_frame
-from forecast.data.series import read_series
 from forecast.predict.__main__ import main as predict
 from forecast.runs.read import damage
 from forecast.training.train import train
+from tests.support.reading import read_series
 from tests.support.small import ROOT, hourly, quick, write
 
 RUN = ["=cmd|' /C calc'!A0", "+1+1", "@SUM(1)", "-2+3", "\t=1", "\r=1", " =1+1", "\uff1d1+1", "'=1", "''@a"]

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from forecast.common.timing import Spread, interleave, seconds_of
+from forecast.common.timing import Load, Spread, interleave, seconds_of
 from tests.benchmark.made import CPU
 
 
@@ -74,3 +74,11 @@ def test_a_large_product_takes_longer_than_its_launch() -> None:
     x = torch.randn(8192, 8192, device=device)
     seconds_of(lambda: x @ x, device)
     assert seconds_of(lambda: x @ x, device) > 2 * 8192**3 / 1e15
+
+
+@pytest.mark.parametrize(("waited", "other", "disturbed"), [(5.0, 9.0, True), (0.0, 9.0, False), (5.0, 0.0, False)])
+def test_stored_figures_say_whether_a_stretch_was_disturbed(waited: float, other: float, disturbed: bool) -> None:
+    figures = Load(10.0, 10.0, waited, other).figures("train")
+    assert Load.is_disturbed(figures, "train") is disturbed
+    assert not Load.is_disturbed(figures, "inference")
+    assert not Load.is_disturbed(None, "train")

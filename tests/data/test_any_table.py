@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from forecast.common.errors import InputError
 from forecast.common.text import is_plain
 from forecast.data.repair import DUPLICATES, MISSING, Policies
-from forecast.data.series import read_series, series_from_frame
+from tests.support.reading import read_series, series_from_frame
 
 STRANGE = [
     *("", " ", "nan", "NaN", "null", "None", "inf", "-inf", "1e39", "1e400", "-0", "0x1F", "1_000", "1,5", "12 kW"),

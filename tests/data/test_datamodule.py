@@ -11,9 +11,11 @@ from forecast.common.errors import InputError
 from forecast.data.calendar import calendar_cycles, calendar_features
 from forecast.data.datamodule import ForecastData
 from forecast.data.repair import Policies
-from forecast.data.series import Series, series_from_frame
+from forecast.data.roles import Roles
+from forecast.data.series import Series
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
+from tests.support.reading import series_from_frame
 
 SPLIT = {"train": 200, "validation": 50, "test": 50}
 
@@ -27,7 +29,7 @@ def frame(rows: int = 300) -> pd.DataFrame:
 def make(table: pd.DataFrame | None = None, cycles: tuple[str, ...] | None = None, **changes: Any) -> ForecastData:
     series = Series(frame() if table is None else table, "h")
     options = {"context_length": 24, "horizon": 4, "batch_size": 16, "evaluation_batch_size": 32, "seed": 1, **changes}
-    return ForecastData(Source(series, ["c", "a"], ["b"], None, cycles=cycles), SPLIT, **options)
+    return ForecastData(Source(series, Roles(["c", "a"], ["b"]), cycles=cycles), SPLIT, **options)
 
 
 def test_targets_come_first_and_are_z_scores_of_the_training_rows() -> None:
@@ -97,7 +99,7 @@ def gappy(missing: str, table: pd.DataFrame | None = None, **changes: Any) -> Fo
         whole.drop(index=whole.index[[*range(100, 110), 220, 260]]), policies=Policies("mean", missing)
     )
     options = {"context_length": 24, "horizon": 4, "batch_size": 16, "evaluation_batch_size": 32, "seed": 1, **changes}
-    return ForecastData(Source(series, ["c", "a"], ["b"], None), SPLIT, **options)
+    return ForecastData(Source(series, Roles(["c", "a"], ["b"])), SPLIT, **options)
 
 
 @pytest.mark.parametrize("missing", ["ffill", "interpolate", "mask"])
@@ -139,9 +141,9 @@ def test_the_scaler_is_fitted_on_measured_training_values(missing: str) -> None:
 
 
 def test_the_manifest_says_how_the_data_were_repaired() -> None:
-    facts = gappy("mask").manifest()["data"]
+    facts = gappy("mask").contract().to_dict()["data"]
     assert (facts["duplicates"], facts["missing"]) == ("mean", "mask")
-    facts = make().manifest()["data"]
+    facts = make().contract().to_dict()["data"]
     assert (facts["duplicates"], facts["missing"]) == ("error", "error")
 
 
@@ -191,7 +193,7 @@ def test_the_calendar_comes_from_the_training_split_unless_it_is_set() -> None:
     assert make().cycles == calendar_cycles("h", pd.Timedelta(hours=SPLIT["train"]))
     data = make(cycles=("day_of_year", "hour_of_day"))
     assert data.sizes["num_known"] == 4
-    assert data.manifest()["data"]["cycles"] == ["day_of_year", "hour_of_day"]
+    assert data.contract().to_dict()["data"]["cycles"] == ["day_of_year", "hour_of_day"]
     features = calendar_features(data.index, ["day_of_year", "hour_of_day"])
     np.testing.assert_array_equal(data.parts["train"].known, features)
 
@@ -216,7 +218,7 @@ def known(table: pd.DataFrame, missing: str = "error", categorical: tuple[str, .
         policies=Policies("mean", missing),
     )
     return ForecastData(
-        Source(series, ["a"], [], None, known_covariates=["k"]),
+        Source(series, Roles(["a"], known=["k"])),
         SPLIT, context_length=24, horizon=4, batch_size=16, evaluation_batch_size=32, seed=1,
     )  # fmt: skip
 

@@ -11,11 +11,11 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.flaws import list_word
-from forecast.data.series import read_series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.split import too_few_rows
 from tests.data.test_series import hourly, shared
+from tests.support.reading import read_series
 from tests.support.small import compose, write
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.frequency import frequency_offset
-from forecast.data.series import series_from_frame
+from tests.support.reading import series_from_frame
 
 
 def frame(times: object) -> pd.DataFrame:

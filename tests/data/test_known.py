@@ -16,7 +16,7 @@ from forecast.data.known import (
     choose_look_back,
     static_features,
 )
-from forecast.data.series import series_from_frame
+from tests.support.reading import series_from_frame
 
 ROWS, TRAIN = 40, slice(0, 28)
 

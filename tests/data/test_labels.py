@@ -9,8 +9,8 @@ from forecast.common.errors import InputError
 from forecast.common.spreadsheet import guard
 from forecast.data.labels import EMPTY, decode_labels, encode_covariates
 from forecast.data.repair import Policies
-from forecast.data.series import read_known, read_series, series_from_frame
 from forecast.data.table import read_table
+from tests.support.reading import read_known, read_series, series_from_frame
 
 ROWS = np.arange(2, 6)
 

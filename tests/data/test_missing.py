@@ -9,7 +9,8 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.data.labels import EMPTY
 from forecast.data.repair import DUPLICATES, MISSING, Policies
-from forecast.data.series import Series, read_series, series_from_frame
+from forecast.data.series import Series
+from tests.support.reading import read_series, series_from_frame
 
 FILLS = tuple(word for word in MISSING if word != "error")
 

@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.series import read_series, series_from_frame
-from forecast.data.settings import DataSettings
-from forecast.data.sources import load_source, static_values
+from forecast.common.files import ENDINGS
+from forecast.data.roles import static_values
+from forecast.data.settings import DataSettings, name_of
+from forecast.data.sources import load_source
 from forecast.data.table import read_table, tidy_name, tidy_names
 from tests.support.examples import real_file
+from tests.support.reading import read_series, series_from_frame
 from tests.support.small import compose, hourly, write
 
 SPACED = {"date": "date ", "load": " load", "oil": "\toil\n", "air": "air"}
@@ -61,7 +63,7 @@ def test_options_name_a_column_with_or_without_its_blanks(kind: str, tmp_path: P
         options = ["data=csv", f"data.path={path}", f"data.time_column='{words[0]}'"]
         options += [f"data.targets=['{words[1]}']", f"data.past_covariates=['{words[2]}']"]
         source = load_source(DataSettings.parse(compose(*options)["data"]))
-        assert (source.targets, source.past_covariates) == (["load"], ["oil"])
+        assert (source.targets, source.roles.past) == (["load"], ["oil"])
         assert list(source.series.frame) == ["load", "oil"]
         series = read_series(path, time_column=words[0], columns=words[1:], covariates=words[2:])
         pd.testing.assert_frame_equal(series.frame, source.series.frame)
@@ -129,6 +131,16 @@ def test_codes_of_meters_and_addresses_are_names(names: str, tmp_path: Path) -> 
     path = tmp_path / "a.csv"
     path.write_text(f"date,{names}\n2020-01-01,1,2\n2020-01-02,3,4\n2020-01-03,5,6\n")
     assert list(read_table(path)) == ["date", *names.split(",")]
+
+
+@pytest.mark.parametrize("end", [*ENDINGS[1:], ".csv.gz", ".CSV"])
+def test_each_ending_of_a_table_is_read_and_left_out_of_its_name(end: str, tmp_path: Path) -> None:
+    assert name_of(Path(f"my{end}")) == "my"
+    with pytest.raises(InputError, match="no such file"):
+        read_table(tmp_path / f"my{end}")
+    (tmp_path / "my.txt").touch()
+    with pytest.raises(InputError, match=r"only \.csv, \.csv\.gz and \.parquet are read"):
+        read_table(tmp_path / "my.txt")
 
 
 @pytest.mark.parametrize("row", ["2016-07-01,5", "1.7.2016,5", "01/07/16 10:00,5", "2016-07-01T00:00:00Z,5"])

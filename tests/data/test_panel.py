@@ -10,10 +10,11 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
-from forecast.data.series import Series, read_series, series_from_frame
+from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from tests.data.test_series import shared
+from tests.support.reading import read_series, series_from_frame
 from tests.support.small import compose, write
 
 ROWS = 60

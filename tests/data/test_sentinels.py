@@ -8,7 +8,7 @@ import pytest
 
 from forecast.data.repair import Policies
 from forecast.data.sentinels import find_sentinels, sentinel_warnings
-from forecast.data.series import series_from_frame
+from tests.support.reading import series_from_frame
 
 GENERATOR = np.random.default_rng(3)
 HOUR = np.arange(1200)

@@ -8,7 +8,8 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.repair import Policies
-from forecast.data.series import Series, read_series, series_from_frame
+from forecast.data.series import Series
+from tests.support.reading import read_series, series_from_frame
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 

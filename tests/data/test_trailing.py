@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from forecast.data.repair import MISSING, Policies
-from forecast.data.series import Series, series_from_frame
+from forecast.data.series import Series
+from tests.support.reading import series_from_frame
 
 AHEAD = 5
 

@@ -17,11 +17,11 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.data.parquet_pages import rows_and_bytes
 from forecast.data.repair import Policies
-from forecast.data.series import series_from_frame
 from forecast.data.table import read_table
 from forecast.data.unpacking import LIMIT, MOST_COLUMNS
 from forecast.predict.__main__ import main as predict
 from tests.conftest import TinyRun
+from tests.support.reading import series_from_frame
 from tests.support.small import snapshot
 
 MIB = 2**20

@@ -11,7 +11,8 @@ import torch
 from forecast.common.errors import InputError
 from forecast.data.datamodule import ForecastData
 from forecast.data.repair import MISSING, Policies
-from forecast.data.series import Series, series_from_frame
+from forecast.data.roles import Roles
+from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
 from forecast.evaluation.ridge import fit_ridge
@@ -21,6 +22,7 @@ from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, TARGETS, table
 from tests.support.covering import covering
 from tests.support.kept import kept_run
+from tests.support.reading import series_from_frame
 from tests.support.small import CONTEXT, HORIZON, compose, quick, write
 
 ROWS, FIRST_TEST = 700, 560
@@ -97,7 +99,7 @@ def test_the_test_split_changes_nothing_that_is_fitted(column: str, value: float
     first = FIRST_TEST + CONTEXT
     bad = table()
     bad[column] = poisoned(table(), first, column, value)[column]
-    sources = (Source(read(frame, missing), TARGETS, PAST, None, known_covariates=KNOWN) for frame in (table(), bad))
+    sources = (Source(read(frame, missing), Roles(TARGETS, PAST, KNOWN)) for frame in (table(), bad))
     one, other = (fitted(as_data(source)) for source in sources)
     assert one == other
 

@@ -8,17 +8,19 @@ import torch
 
 from forecast.data.datamodule import ForecastData
 from forecast.data.repair import Policies
-from forecast.data.series import Series, series_from_frame
+from forecast.data.roles import Roles
+from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows
+from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import spread_of
 from forecast.evaluation.ridge import fit_ridge
-from forecast.evaluation.scoring import SeasonalNaive, last_value
 from forecast.predict.load import load
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun
+from tests.support.reading import series_from_frame
 from tests.support.small import CONTEXT, HORIZON, changed, hourly, quick, write
 
 ROWS = 700
@@ -34,7 +36,7 @@ def prepared(table: pd.DataFrame, context_length: int = CONTEXT) -> ForecastData
 
 def as_data(series: Series, context_length: int) -> ForecastData:
     data = ForecastData(
-        Source(series, ["load", "oil"], ["air"], None),
+        Source(series, Roles(["load", "oil"], ["air"])),
         {"train": 0.7, "validation": 0.1, "test": 0.2},
         context_length=context_length,
         horizon=HORIZON,

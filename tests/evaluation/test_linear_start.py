@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from forecast.data.windows import Windows
+from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.linear_maps import fit_maps
 from forecast.evaluation.linear_start import (
@@ -19,7 +20,6 @@ from forecast.evaluation.linear_start import (
     naive_maps,
 )
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
-from forecast.evaluation.scoring import SeasonalNaive, last_value
 from tests.support.examples import make_windows, split_windows
 
 

@@ -9,7 +9,7 @@ from forecast.evaluation import metrics
 from forecast.evaluation.metrics import ErrorSums, windows_at_once
 from forecast.evaluation.mixing import MIXING_WEIGHTS, MixingSums, QuantileSums, independent_blocks, percent, shrinkage
 from forecast.runs.settings import Settings
-from forecast.training.prepare import prepare
+from tests.support.prepared import prepare
 from tests.support.small import quick
 
 SIZES = (40, 6, 2)

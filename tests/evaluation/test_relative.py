@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from forecast.evaluation.baselines import SeasonalNaive
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units, seasonal_error
-from forecast.evaluation.scoring import SeasonalNaive
 from tests.support.examples import make_windows
 
 MEAN, SCALE = np.array([10.0, -2.0]), np.array([2.0, 4.0])

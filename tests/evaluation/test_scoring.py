@@ -6,16 +6,18 @@ import torch
 
 from forecast.common.group import ALONE
 from forecast.data.datamodule import ForecastData
-from forecast.data.series import read_series
+from forecast.data.roles import Roles
 from forecast.data.sources import Source
+from forecast.evaluation.baselines import SeasonalNaive, last_value, training_mean
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import Fold, blocks, held_out
 from forecast.evaluation.linear_start import cross_validation
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
-from forecast.evaluation.scoring import SeasonalNaive, last_value, network_forecaster, score, training_mean
+from forecast.evaluation.scoring import network_forecaster, score
 from forecast.runs.settings import Settings
-from forecast.training.prepare import prepare
 from tests.support.examples import SHARED_DATA, make_windows
+from tests.support.prepared import prepare
+from tests.support.reading import read_series
 from tests.support.small import quick
 
 
@@ -128,7 +130,7 @@ def ett(name: str, context_length: int) -> ForecastData:
         pytest.skip(f"{path.name} is not in the data folder")
     series = read_series(path, time_column="date", frequency="h")
     return ForecastData(
-        Source(series, list(series.frame.columns), [], path),
+        Source(series, Roles(list(series.frame.columns)), path),
         {"train": 8640, "validation": 2880, "test": 2880},
         context_length=context_length,
         horizon=96,

@@ -58,6 +58,7 @@ def windows(architecture: Architecture, count: int, *, masked: bool = False) -> 
 def description(captured: Captured, architecture: Architecture) -> dict[str, Any]:
     """Return the description of an exported file."""
     manifest = {"format": FORMAT, "architecture": asdict(architecture), "data": {}, "scaler": {}}
+    manifest |= {key: {} for key in ("calibration", "validation_mse", "training_range", "limits")}
     return facts_of({**manifest, "files": {WEIGHTS: {"sha256": "0"}}}, captured.batch)
 
 

@@ -4,7 +4,6 @@ import shutil
 import signal
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +22,7 @@ from forecast.predict.forecaster import Forecaster
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun
+from tests.support.contracts import with_contract
 from tests.support.forecasts import dated
 from tests.support.small import CONTEXT, HORIZON, ROOT, quick, rewrite, snapshot, write
 
@@ -154,7 +154,8 @@ def test_a_run_whose_file_is_missing_is_compared_on_random_rows(tiny_run: TinyRu
     forecaster = Forecaster.load(run)
     series, origin = series_of(Run.open(run), forecaster, None)
     assert origin.startswith("random rows")
-    np.testing.assert_allclose(series.frame.mean(), forecaster.scaler.mean, atol=3 * forecaster.scaler.scale.max() / 17)
+    scaler = forecaster.contract.scaler
+    np.testing.assert_allclose(series.frame.mean(), scaler.mean, atol=3 * scaler.scale.max() / 17)
     pd.testing.assert_frame_equal(series.frame, random_series(forecaster).frame)
 
 
@@ -166,7 +167,9 @@ def test_a_file_that_only_the_folder_names_elsewhere_is_not_read(tiny_run: TinyR
 
 @pytest.mark.parametrize("frequency", ["YS-JAN", "5YE-JUN", "QS-OCT", "52W-TUE", "W-SUN", "h"])
 def test_random_rows_of_long_steps_stay_within_valid_dates(tiny_run: TinyRun, frequency: str) -> None:
-    forecaster = replace(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=Clock(None, frequency))
+    forecaster = with_contract(
+        Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=Clock(None, frequency)
+    )
     series = random_series(forecaster)
     assert len(series.frame) >= forecaster.context_length
     context, dates = forecaster.context(series)
@@ -177,7 +180,7 @@ def test_random_rows_of_long_steps_stay_within_valid_dates(tiny_run: TinyRun, fr
 @pytest.mark.parametrize(("zone", "frequency"), [("UTC", "h"), ("Europe/Berlin", "h"), ("Europe/Berlin", "D")])
 def test_random_rows_are_in_the_zone_of_training(tiny_run: TinyRun, zone: str, frequency: str) -> None:
     clock = Clock(zone, frequency)
-    forecaster = replace(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=clock)
+    forecaster = with_contract(Forecaster.load(tiny_run.path), frequency=frequency, cycles=[], clock=clock)
     index = pd.DatetimeIndex(random_series(forecaster).frame.index)
     clock.check(index, "the random rows")
     assert index.is_unique

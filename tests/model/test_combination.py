@@ -8,8 +8,9 @@ from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
 from forecast.runs.checkpoint import newest_checkpoint
 from forecast.runs.settings import Settings
-from forecast.training.prepare import Preparation, prepare
+from forecast.training.prepare import Preparation
 from forecast.training.train import train
+from tests.support.prepared import prepare
 from tests.support.small import SIMULATED, hourly, quick, write
 
 WEIGHTED = [*SIMULATED, "model.linear_path=weighted", "model.dropout=0"]

@@ -24,10 +24,10 @@ from forecast.model.encoder import Distilling, Encoder, EncoderLayer
 from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.settings import Settings
-from forecast.training.prepare import prepare
 from forecast.training.train import train
 from tests.support.boards import curve
 from tests.support.examples import OPTIONS, make_inputs
+from tests.support.prepared import prepare
 from tests.support.small import changed, quick, snapshot
 
 CPU = torch.device("cpu")

@@ -12,8 +12,9 @@ from forecast.data.windows import Windows
 from forecast.plan import memory, worker
 from forecast.plan.footprint import Footprint
 from forecast.runs.settings import Settings
-from forecast.training.prepare import Preparation, prepare
+from forecast.training.prepare import Preparation
 from forecast.training.steps import Peer, training_step
+from tests.support.prepared import prepare
 from tests.support.small import quick
 
 

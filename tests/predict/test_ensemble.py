@@ -1,7 +1,7 @@
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from forecast.predict.ensemble import ALIKE, Ensemble
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
 from tests.conftest import TinyRun
+from tests.support.contracts import with_contract
 from tests.support.forecasts import dated
 from tests.support.small import rewrite
 
@@ -104,7 +105,8 @@ def test_runs_that_differ_in_one_property_are_refused(
 ) -> None:
     first = Forecaster.load(tiny_run.path)
     value, difference = DIFFERENCES[name]
-    other = replace(first, **{name: value(getattr(first, name)) if callable(value) else value})
+    field = {"past_covariates": "past", "known_covariates": "known"}.get(name, name)
+    other = with_contract(first, **{field: value(getattr(first.contract, name)) if callable(value) else value})
     monkeypatch.setattr(Forecaster, "load", lambda path: first if path == tiny_run.path else other)
     with pytest.raises(InputError) as error:
         Ensemble.load([tiny_run.path, second_run])

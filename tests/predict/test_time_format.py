@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.repair import STRICT
-from forecast.data.series import read_known
 from forecast.data.timestamps import TimeFormat
-from forecast.predict.input import Expected
+from forecast.predict.input import read_input
+from tests.support.contracts import contract_of
+from tests.support.reading import read_known
 
 TIMES = pd.date_range("2024-01-30", periods=30, freq="h")
 FORMAT = TimeFormat(date_format="%d.%m.%y %H:%M")
@@ -17,8 +17,8 @@ BOTH = TimeFormat(("Date", "Hour"), "%m/%d/%y", 1)
 
 def check(dates: object, time_format: TimeFormat = FORMAT) -> pd.DatetimeIndex:
     table = pd.DataFrame({"date": dates, "load": np.arange(30.0)})
-    expected = Expected(["load"], [], "date", "h", STRICT, 20, time_format=time_format)
-    return pd.DatetimeIndex(expected.check(table, "mine").frame.index)
+    expected = contract_of(time_format=time_format)
+    return pd.DatetimeIndex(read_input(expected, table, "mine").frame.index)
 
 
 @pytest.mark.parametrize(
@@ -61,22 +61,22 @@ def test_numbers_that_are_dates_in_the_format_of_training_are_read(cells: object
 
 
 def test_a_time_column_of_another_name_may_have_another_format() -> None:
-    expected = Expected(["load"], [], "date", "h", STRICT, 20, time_format=FORMAT)
+    expected = contract_of(time_format=FORMAT)
     for cells in (TIMES.strftime("%d.%m.%y %H:%M"), TIMES.astype(str)):
         table = pd.DataFrame({"when": cells, "load": np.arange(30.0)})
-        assert expected.check(table, "mine").frame.index.tolist() == TIMES.tolist()
+        assert read_input(expected, table, "mine").frame.index.tolist() == TIMES.tolist()
 
 
 def test_two_columns_of_dates_without_that_of_training_are_refused_with_its_name() -> None:
-    expected = Expected(["load"], [], "date", "h", STRICT, 20)
+    expected = contract_of()
     table = pd.DataFrame({"valid": TIMES.astype(str), "issued": TIMES.astype(str), "load": np.arange(30.0)})
     with pytest.raises(InputError, match="'valid', 'issued' all hold dates: rename one of them to 'date'"):
-        expected.check(table, "mine")
-    assert expected.check(table.drop(columns="issued"), "mine").frame.index.tolist() == TIMES.tolist()
+        read_input(expected, table, "mine")
+    assert read_input(expected, table.drop(columns="issued"), "mine").frame.index.tolist() == TIMES.tolist()
 
 
 def test_a_column_in_the_format_of_training_is_the_time_column_beside_other_dates() -> None:
-    expected = Expected(["load"], [], "date", "h", STRICT, 20, time_format=FORMAT)
+    expected = contract_of(time_format=FORMAT)
     times = TIMES.strftime("%d.%m.%y %H:%M")
     table = pd.DataFrame({"when": times, "issued": TIMES.astype(str), "load": np.arange(30.0)})
-    assert expected.check(table, "mine").frame.index.tolist() == TIMES.tolist()
+    assert read_input(expected, table, "mine").frame.index.tolist() == TIMES.tolist()

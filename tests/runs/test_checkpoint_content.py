@@ -21,10 +21,11 @@ from forecast.runs.run import Run
 from forecast.runs.settings import Settings
 from forecast.training.callbacks.speed import Speed
 from forecast.training.checkpoint_content import check_content, newest_state
-from forecast.training.prepare import Preparation, prepare
+from forecast.training.prepare import Preparation
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.conftest import LIGHTNING
+from tests.support.prepared import prepare
 from tests.support.small import changed, quick
 
 pytestmark = [*map(pytest.mark.filterwarnings, LIGHTNING)]

@@ -12,7 +12,7 @@ from forecast.common.errors import InputError
 from forecast.common.settings import options_of
 from forecast.evaluation.metrics import loss_by_name
 from forecast.runs.settings import Settings, TrainingSettings, follow_table, parse_time
-from forecast.training.prepare import prepare
+from tests.support.prepared import prepare
 from tests.support.small import compose, write
 
 CONFIG = compose()

@@ -35,7 +35,7 @@ class Imports:
         return None
 
 
-ELSEWHERE = {"transplant": "forecast.predict.transplant", "record": "benchmarks.accuracy.__main__"}
+ELSEWHERE = {"record": "benchmarks.accuracy.__main__"}
 """Modules of the commands that are not folders of the package."""
 
 

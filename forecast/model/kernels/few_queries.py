@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from forecast.attention.base import Attention, SparseQueries, is_autocast, sparse_queries
+from forecast.attention.base import Attention, SparseQueries, is_autocast, is_transformed, sparse_queries
 
 
 class Projections(NamedTuple):
@@ -56,13 +56,15 @@ def operations(length: int, active: int, d_model: int, num_heads: int, head_dim:
 def attend_from_tokens(tokens: Tensor, mechanism: Attention, projections: Sequence[nn.Linear]) -> Tensor | None:
     """Return the output (B, L, D) of a layer for tokens (B, L, D); None if only the usual form applies.
 
-    This form reads the weights of `projections` (query, key, value, output) and calls no module. Projections with hooks
-    or other classes therefore need the usual form.
+    This form reads the weights of `projections` (query, key, value, output) and calls no module. A mechanism with
+    `must_be_called`, projections of other classes and weights that are no plain parameters need the usual form.
     """
     half = is_half(tokens.dtype) or is_autocast(tokens)
     if half or not tokens.numel() or num_active_if_cheaper(mechanism, tokens.shape[1]) is None:
         return None
-    if _is_transformed() or not (all(map(_is_plain, projections)) and _is_unmodified(mechanism)):
+    if mechanism.must_be_called or not all(map(_is_plain, projections)):
+        return None
+    if not torch.compiler.is_compiling() and is_transformed():
         return None
     assert isinstance(mechanism, SparseQueries)
     weights = Projections(*(tensor for layer in projections for tensor in (layer.weight, _bias(layer))))
@@ -75,37 +77,16 @@ def attend_from_tokens(tokens: Tensor, mechanism: Attention, projections: Sequen
 
 
 def _is_plain(layer: nn.Module) -> bool:
-    """Return whether the layer is a linear map of its weight and bias, without hooks."""
-    if type(layer) is not nn.Linear or _is_hooked(layer):
-        return False
-    if torch.compiler.is_compiling():
-        return True
-    # quantized and distributed weights are subclasses of Tensor with other operations
-    return type(layer.weight) in (nn.Parameter, Tensor) and "forward" not in vars(layer)
+    """Return whether the layer is a linear map of plain parameters.
+
+    Quantized and distributed weights are subclasses of Tensor, pruned ones are computed by a hook.
+    """
+    return type(layer) is nn.Linear and (torch.compiler.is_compiling() or type(layer.weight) is nn.Parameter)
 
 
 def _bias(layer: nn.Linear) -> Tensor:
     """Return the bias of the layer, zeros if it has none."""
     return layer.weight.new_zeros(layer.out_features) if layer.bias is None else layer.bias
-
-
-def _is_unmodified(mechanism: Attention) -> bool:
-    """Return whether the mechanism has no hooks and no replaced methods."""
-    if _is_hooked(mechanism):
-        return False
-    return torch.compiler.is_compiling() or not {"forward", "attend"} & vars(mechanism).keys()
-
-
-def _is_hooked(module: nn.Module) -> bool:
-    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
-    return any(hooks) or bool(nn.modules.module._has_any_global_hook())
-
-
-def _is_transformed() -> bool:
-    """Return whether torch.func or forward-mode differentiation is active, which `_AttendFew` does not support."""
-    if torch.compiler.is_compiling():
-        return False
-    return bool(torch._C._are_functorch_transforms_active()) or torch.autograd.forward_ad._current_level >= 0
 
 
 @torch.no_grad()

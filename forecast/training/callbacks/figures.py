@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, evenly_spaced
-from forecast.evaluation.scoring import SeasonalNaive
+from forecast.evaluation.baselines import SeasonalNaive
 from forecast.training.tensorboard.figures import ForecastPanels
 from forecast.training.tensorboard.logger import Board
 

@@ -60,14 +60,18 @@ def places(network: Informer) -> dict[str, Attention]:
 @contextmanager
 def capturing(mechanisms: Mapping[str, Attention], on_call: OnCall) -> Iterator[None]:
     """Pass each call of the mechanisms to `on_call` as it returns, so that no tensors are kept between layers."""
+    before = [mechanism.must_be_called for mechanism in mechanisms.values()]
     handles: list[RemovableHandle] = []
     try:
         for place, mechanism in mechanisms.items():
+            mechanism.must_be_called = True
             handles.append(mechanism.register_forward_hook(partial(_pass_on, on_call, place)))
         yield
     finally:
         for handle in handles:
             handle.remove()
+        for mechanism, must_be_called in zip(mechanisms.values(), before, strict=True):
+            mechanism.must_be_called = must_be_called
 
 
 def _pass_on(

@@ -12,6 +12,7 @@ from rich.text import Text
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json
 from forecast.common.text import duration
+from forecast.data.sources import load_source
 from forecast.predict.ensemble_scores import member_line, score_ensemble
 from forecast.runs.ensemble import write_ensemble
 from forecast.runs.read import read_jobs
@@ -34,7 +35,7 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
     device = torch.device("cpu" if on_cpu else "cuda")
     exact_convolutions()
     print(f"scoring the mean forecast of {len(runs)} models", flush=True)
-    data = make_data(settings, device)
+    data = make_data(settings, load_source(settings.data), device)
     _check_data(runs, data.source.sha256)
     data.to(device)
     result = score_ensemble(runs, data)

@@ -118,8 +118,9 @@ class Sweep:
     `token` identifies this command and separates its failures from earlier ones. With `isolate` each job runs in a
     separate process. No job starts after `until`, in seconds of `time.time`; None means no limit.
 
-    With `search` only validation scores are shown. `repeat_timing` is the time in seconds for timing each setting again
-    after the jobs; 0 turns it off. `files` are the data files on the command line.
+    With `search` a sweeper such as Optuna chooses the jobs, and only validation scores are shown. `repeat_timing` is
+    the time in seconds for timing each setting again after the jobs; 0 turns it off. `files` are the data files on the
+    command line.
     """
 
     folder: Path
@@ -150,12 +151,12 @@ class Reporter(Protocol):
         """Show that a job is not started."""
 
 
-def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set[str]) -> float:
+def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set[str]) -> float | None:
     """Train one job, or read the result of a finished one, and return its objective.
 
     `announced` are the printed lines on the data, which the jobs of one process print once.
 
-    A job that fails or does not start returns NaN, which a search counts as a failed trial. An exception would make
+    A job that fails or does not start returns None, which a search counts as a failed trial. An exception would make
     Hydra end the sweep without the other jobs and without the table.
     """
     overrides = list(HydraConfig.get().overrides.task)
@@ -169,7 +170,7 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set
         check_one_process(settings.plain["trainer"])
         folder = job_folder(folder, settings, sweep.token)
         result = _run(sweep, settings, overrides, words, folder, reporter, announced)
-        return math.nan if result is None else _objective(sweep, folder, result)
+        return None if result is None else _objective(sweep, folder, result)
     except Interrupted as end:
         print(f"{folder.name}: {end}", file=sys.stderr, flush=True)
         raise SystemExit(end.exit_code) from None  # passes through Hydra, so that no further job starts
@@ -178,7 +179,7 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set
     except Exception as error:  # whatever a job raises, the other jobs continue
         failure = error.failure if isinstance(error, JobFailed) else Failure.of(error)
         reporter.failed(folder.name, record(failure, folder, words, sweep.token))
-        return math.nan
+        return None
 
 
 def _run(
@@ -216,12 +217,12 @@ def _run(
     return result
 
 
-def _objective(sweep: Sweep, folder: Path, result: Mapping[str, Any]) -> float:
+def _objective(sweep: Sweep, folder: Path, result: Mapping[str, Any]) -> float | None:
     value = look_up(result, sweep.objective)
-    number = math.nan if value is None else float(value)  # JSON stores NaN as null
-    if math.isnan(number):
+    if value is None or math.isnan(value):  # JSON stores NaN as null
         print(f"{folder.name}: sweep.objective={sweep.objective}: is not a number here", file=sys.stderr, flush=True)
-    return number
+        return None
+    return float(value)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from forecast.common.conf_files import choice_files, configuration_folder, listed
 from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line, without_null
 from forecast.common.errors import InputError
+from forecast.common.files import ENDINGS
 from forecast.data.flaws import value_word
 
 LONGEST = 100
@@ -104,7 +105,7 @@ def _hash(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
 
 
-TABLE_ENDS = (".csv", ".gz", ".parquet", ".pq", ".tsv", ".txt", ".xlsx")
+TABLE_ENDS = (*ENDINGS, ".tsv", ".txt", ".xlsx")
 """File name endings of tables."""
 
 REFUSED = {
@@ -235,12 +236,10 @@ def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:
     swept = [override.input_line for override in overrides if override.is_sweep_override()]
     if arguments.multirun or swept:
         raise InputError(f"{(*swept, '-m')[0]}: an ensemble is itself a sweep: leave it out, or ensemble={members}")
-    if not _is_grid(config) or config.hydra.sweeper.get("params"):
+    if not is_grid(config) or config.hydra.sweeper.get("params"):
         raise InputError(
             f"ensemble={members}: an experiment or sweeper that varies options has no one mean: leave it out"
         )
-    if config.sweep.search:
-        raise InputError(f"sweep.search=true: an ensemble is not a search: leave it out, or ensemble={members}")
     kept = [word for word, own in zip(arguments.overrides, overrides, strict=True) if own.key_or_group not in SEEDS]
     seeds = range(seed, seed + members)
     words = [*kept, "ensemble=1", f"seed={','.join(map(str, seeds))}"]
@@ -331,7 +330,7 @@ def _first(override: Override) -> str | None:
     return None if first is None else f"{override.get_key_element()}={first}"
 
 
-def _is_grid(config: DictConfig) -> bool:
+def is_grid(config: DictConfig) -> bool:
     """Return whether Hydra's basic sweeper chooses the jobs: every combination of the values."""
     return str(config.hydra.sweeper.get("_target_", "")).endswith(".BasicSweeper")
 
@@ -341,7 +340,7 @@ def count_jobs(config: DictConfig, words: Sequence[str]) -> int | None:
 
     `config`, from `compose_first`, may itself sweep values. The last override of a key wins.
     """
-    if not _is_grid(config):
+    if not is_grid(config):
         return None
     params = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
     last = {override.get_key_element(): override for override in parse([*params, *words])}.values()

@@ -30,7 +30,6 @@ class SweepSettings:
         "Time after which no further job starts.", unit="minutes", above=0, null="null for no limit"
     )
     isolate: bool = option("Run each job in a separate process.")
-    search: bool = option("Rank the jobs on validation and hide test scores.")
     repeat_timing: float = option(
         "Time for timing each setting again after the jobs, interleaved; 0: off.", unit="seconds", least=0
     )

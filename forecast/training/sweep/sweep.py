@@ -15,7 +15,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig
 
 from forecast.common.configuration import COMPLAINTS, one_line, plain_values
-from forecast.common.errors import InputError, Interrupted
+from forecast.common.errors import InputError, Interrupted, first_line
 from forecast.common.place import started_place
 from forecast.report.__main__ import report_sweep
 from forecast.runs.settings import Settings, follow_table
@@ -27,13 +27,13 @@ from forecast.training.sweep.overrides import (
     canonical,
     count_jobs,
     for_multirun,
+    is_grid,
     parse,
     put_overrides,
     sweep_name,
     without_hydra,
 )
 from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
-from forecast.training.sweep.search import report_search
 from forecast.training.sweep.settings import check_words, read_sweep
 from forecast.training.sweep.table import report
 from forecast.training.sweep.turns import time_sweep
@@ -60,7 +60,6 @@ def run_sweep(
     report an `ensemble` of these seeds has the scores of the mean forecast, once all of its members are trained.
     """
     sweep, display = _prepare(arguments, config)
-    print_table = report_search if sweep.search else report
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
     announced: set[str] = set()
     try:
@@ -70,14 +69,20 @@ def run_sweep(
         _remove_empty(absent)
         raise
     except (KeyboardInterrupt, SystemExit) as end:
-        print_table(sweep.folder)
+        report(sweep.folder, search=sweep.search)
         if (number := signal_of(end)) is None:
             raise
         raise Interrupted("run the same command again to continue", number) from None
+    except ValueError as error:  # Optuna raises one if no trial has an objective; each job has printed why
+        if not sweep.search:
+            raise
+        if not failures(sweep) and not left(sweep):
+            report(sweep.folder, search=True)
+            raise InputError(f"hydra/sweeper: {first_line(error)}") from None
     except BaseException:
-        print_table(sweep.folder)
+        report(sweep.folder, search=sweep.search)
         raise
-    print_table(sweep.folder)
+    report(sweep.folder, search=sweep.search)
     jobs = left(sweep)
     if ensemble:
         if not jobs and not failures(sweep):
@@ -155,12 +160,15 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         token=secrets.token_hex(8),
         isolate=settings.isolate,
         until=None if settings.minutes is None else time.time() + 60 * settings.minutes,
-        search=settings.search,
+        search=not is_grid(config),
         repeat_timing=settings.repeat_timing,
         files=_files(last),
     )
     quiet = _runs_sequentially(config) and settings.isolate
-    return sweep, _display(name, jobs, quiet, OF_A_SEARCH if sweep.search else SHOWN)
+    # a live table, if the jobs are quiet and stdout is a terminal, else lines
+    shown = OF_A_SEARCH if sweep.search else SHOWN
+    live = quiet and sys.stdout.isatty()
+    return sweep, LiveTable(name, jobs, shown=shown) if live else nullcontext(LineReporter(shown))
 
 
 def _files(overrides: Iterable[Override]) -> frozenset[str]:
@@ -176,11 +184,6 @@ def _files(overrides: Iterable[Override]) -> frozenset[str]:
 def _runs_sequentially(config: DictConfig) -> bool:
     """Return whether Hydra's basic launcher runs the jobs one after another in this process."""
     return str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
-
-
-def _display(name: str, jobs: int | None, quiet: bool, shown: Sequence[str]) -> AbstractContextManager[Reporter]:
-    """Return the display: a live table if the jobs are `quiet` and stdout is a terminal, else lines."""
-    return LiveTable(name, jobs, shown=shown) if quiet and sys.stdout.isatty() else nullcontext(LineReporter(shown))
 
 
 def _remove_empty(places: list[Path]) -> None:

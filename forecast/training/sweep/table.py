@@ -30,6 +30,9 @@ HEADINGS = {
 }
 """Printed columns; the files have all columns."""
 
+OF_TEST = ("test_", "skill")
+"""Beginnings of the columns that a search leaves out."""
+
 BUSY = "!"
 """Marks a figure for which other processes used processors that the job needed, in at least one seed."""
 
@@ -40,8 +43,10 @@ DISTURBED = {
 }
 """Speed columns, each with the column that records a busy machine."""
 
+SKILL = "skill: relative to seasonal naive, on test MSE; "
+
 CAPTION = (
-    "MSE, MAE: on z-scores, mean ± standard deviation over n seeds; skill: relative to seasonal naive, on test MSE; "
+    f"MSE, MAE: on z-scores, mean ± standard deviation over n seeds; {SKILL}"
     "train/s, infer/s: windows per second; step ms: median; !: measured on a busy machine, too slow; MiB: peak memory; "
     "min: fitting time. All columns: sweep.csv"
 )
@@ -55,17 +60,29 @@ def headings_of(*scored: str) -> dict[str, str]:
     return {key: text.replace("test", words) for key, text in HEADINGS.items()}
 
 
-def report(sweep: Path) -> None:
-    """Print the table of the jobs in a sweep's folder and write both files there, if there are jobs."""
+def report(sweep: Path, *, search: bool = False) -> None:
+    """Print the table of the jobs in a sweep's folder and write both files there, if there are jobs.
+
+    The table and the files of a search have the best validation score first, and nothing of the test split.
+    """
     jobs = read_jobs(sweep)
     if jobs.empty:
         return
     rows = summarise(jobs)
+    if search:
+        rows = rows[rows["row"].isin(("model", "job"))]
+        jobs, rows = (_of_validation(table) for table in (jobs, rows))
     _write(rows, sweep / "sweep.csv")
-    _write(jobs.drop(columns=WITHIN), sweep / "jobs.csv")
+    _write(jobs.drop(columns=WITHIN, errors="ignore"), sweep / "jobs.csv")
     Console(width=max(Console().width, 120)).print(sweep_table(rows, jobs, sweep.name))
     print_unfinished(jobs)
     print(f"sweep folder: {shlex.quote(str(sweep))} (sweep.csv, jobs.csv)", flush=True)
+
+
+def _of_validation(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows, the best validation score first, without the columns of the test split."""
+    kept = [name for name in table if not str(name).startswith((*OF_TEST, "baselines"))]
+    return table[kept].sort_values("validation_mse", kind="stable", ignore_index=True)
 
 
 def print_unfinished(jobs: pd.DataFrame) -> None:
@@ -79,15 +96,18 @@ def sweep_table(rows: pd.DataFrame, jobs: pd.DataFrame, name: str) -> TerminalTa
     done = int(jobs["of"].notna().sum())
     title = f"{name}: {done} of {int((jobs['status'] != 'repeat').sum())} jobs finished{_scored(jobs)}"
     records = rows.to_dict("records")
-    cells = [[row["configuration"] or ALL_ALIKE, *(cell(name, row) for name in HEADINGS)] for row in records]
+    columns = [name for name in HEADINGS if name in rows]
+    cells = [[row["configuration"] or ALL_ALIKE, *(cell(name, row) for name in columns)] for row in records]
     for row, texts in zip(records, cells, strict=True):
         if row["row"] == "job":
             texts[2] = row["status"]
     scored = set(jobs["scored_split"].dropna())
     headings = headings_of(*scored)
     no_test = [NO_TEST] if "validation" in scored else []
-    caption = (CAPTION.replace("test MSE", headings["test_mse"]), *no_test)
-    table = Table(title, ("configuration", *headings.values()), cells, caption).to_terminal(compact=True)
+    text = CAPTION if "skill" in columns else CAPTION.replace(SKILL, "")
+    caption = (text.replace("test MSE", headings["test_mse"]), *no_test)
+    titles = ("configuration", *(headings[name] for name in columns))
+    table = Table(title, titles, cells, caption).to_terminal(compact=True)
     for line, before, after in zip(table.rows, records, records[1:], strict=False):
         line.end_section = (before["row"] == "model") != (after["row"] == "model")
     return table

@@ -17,7 +17,7 @@ from forecast.common.files import look_up, read_json, sha256, write_sealed
 from forecast.common.memory import keep_freed_memory
 from forecast.common.processes import Child, Ended
 from forecast.common.timing import load_since, read_load
-from forecast.data.sources import described_data
+from forecast.data.sources import described_data, load_source
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.linear_maps import LinearMaps
 from forecast.evaluation.ridge import Ridge
@@ -255,7 +255,8 @@ def _passes(config: Mapping[str, Any]) -> dict[str, Passes]:
     if config["training"].get("compile"):
         raise InputError("its training steps are compiled, which this timing does not support")
     no_map = Ridge(torch.zeros(1, int(config["horizon"])), "none", penalty=0.0, every=1)
-    made = prepare(Settings.parse(config), linear_maps=LinearMaps(no_map, None))
+    settings = Settings.parse(config)
+    made = prepare(settings, load_source(settings.data), linear_maps=LinearMaps(no_map, None))
     keep_freed_memory(made.device)  # as the trainings do
     task, size, scored = made.task.to(made.device), made.settings.training.batch_size, evaluation_batch(made)
     train, test = _batch(made.data.parts["train"], size), _batch(made.data.parts["test"], scored)

@@ -7,8 +7,8 @@ import torch
 from benchmarks.accuracy.ensemble import score_runs
 from benchmarks.accuracy.recipes import Cell
 from benchmarks.accuracy.record import row_of
+from benchmarks.run_data import data_of
 from forecast.common.errors import InputError
-from forecast.predict.transplanted import data_at, same_source
 from forecast.runs.run import Run
 from tests.conftest import LIGHTNING, TinyRun
 from tests.support.small import rewrite
@@ -31,7 +31,7 @@ def pair(tiny_run: TinyRun, second_run: Path) -> list[Run]:
 def test_the_score_is_that_of_the_mean_forecast_on_every_window(pair: list[Run], tiny_run: TinyRun) -> None:
     result = score_runs(pair)
     run = Run(tiny_run.path)
-    windows = data_at(run, same_source(run), None, torch.device("cpu")).parts["test"]
+    windows = data_of(run).parts["test"]
     batch = windows.batch(torch.arange(len(windows)))
     with torch.inference_mode():
         first, second = (run.load_model()(*batch[:4]) for run in pair)

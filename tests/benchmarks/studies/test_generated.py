@@ -6,11 +6,11 @@ import pytest
 
 from benchmarks.studies.generated import DOZEN, Generated, configuration
 from forecast.data.calendar import seasonal_period
+from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.scoring import SeasonalNaive, last_value
 from forecast.runs.settings import Settings
-from forecast.training.prepare import prepare
 from tests.support.covering import covering
+from tests.support.prepared import prepare
 
 WORSE = 1.05
 """Maximum ratio of the default's test MSE to the best baseline."""

@@ -13,6 +13,7 @@ from forecast.common.errors import InputError
 from forecast.data.calendar import calendar_features
 from forecast.data.clock import UNKNOWN, Clock
 from forecast.data.repair import Policies
+from forecast.data.roles import Roles
 from forecast.data.scaler import Scaler
 from forecast.data.series import Series
 from forecast.data.settings import DataSettings
@@ -21,6 +22,7 @@ from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
+from tests.support.contracts import contract_of, with_contract
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put
 from tests.support.kept import kept_run
 from tests.support.pictures import drawing
@@ -62,17 +64,13 @@ def test_daily_data_in_utc_keep_their_dates_over_a_clock_change() -> None:
     """On 27 October 2024 a day in Berlin has 25 hours, from 22:00 UTC to 23:00 UTC."""
     forecaster = Forecaster(
         model=lambda *_: torch.zeros(1, 14, 1, dtype=torch.float64),
-        scaler=Scaler(np.zeros(1), np.ones(1), ["load"]),
-        targets=["load"],
-        past_covariates=[],
-        time_column="date",
-        frequency="D",
-        shown=None,
-        clock=Clock("Europe/Berlin", "D"),
-        cycles=["day_of_week"],
-        policies=Policies(),
-        context_length=7,
-        horizon=14,
+        contract=contract_of(
+            context_length=7,
+            horizon=14,
+            frequency="D",
+            clock=Clock("Europe/Berlin", "D"),
+            cycles=["day_of_week"],
+        ),
     )
     days = pd.date_range("2024-10-10", periods=25, freq="D", tz="Europe/Berlin")
     feed = pd.DataFrame({"load": np.arange(11.0)}, index=days[:11].tz_convert("UTC"))
@@ -102,7 +100,7 @@ def test_times_must_have_a_zone_exactly_if_training_had_one(
     aware = pd.DatetimeIndex(tiny_run.table["date"]).tz_localize("UTC")
     with pytest.raises(InputError, match="its times have a time zone, the training data has none"):
         load(tiny_run.path).predict(tiny_run.table.assign(date=aware))
-    old = replace(load(tiny_run.path), clock=Clock(UNKNOWN, "h"))  # a run without a recorded zone
+    old = with_contract(load(tiny_run.path), clock=Clock(UNKNOWN, "h"))  # a run without a recorded zone
     assert len(old.predict(tiny_run.table.assign(date=aware))) == HORIZON
 
 
@@ -182,7 +180,7 @@ AHEAD = 96
 
 @pytest.mark.parametrize("missing", ["error", "ffill", "interpolate", "mask"])
 def test_the_forecast_begins_after_the_last_row_with_a_target(missing: str, tiny_run: TinyRun) -> None:
-    forecaster = replace(load(tiny_run.path), policies=Policies(missing=missing))
+    forecaster = with_contract(load(tiny_run.path), policies=Policies(missing=missing))
     known = tiny_run.table.copy()
     known.loc[len(known) - AHEAD :, ["load", "oil"]] = np.nan
     wanted = forecaster.predict(tiny_run.table.iloc[:-AHEAD])
@@ -219,13 +217,13 @@ def test_training_excludes_final_rows_without_a_target_with_a_note(tiny_run: Tin
 @pytest.mark.parametrize("names", [["A", "B"], [3, 4]])
 @pytest.mark.parametrize("policy", ["error", "mean"])
 def test_a_long_table_is_refused_by_a_run_of_one_series(names: list[Any], policy: str, tiny_run: TinyRun) -> None:
-    forecaster = replace(load(tiny_run.path), policies=Policies(duplicates=policy))
+    forecaster = with_contract(load(tiny_run.path), policies=Policies(duplicates=policy))
     long = pd.concat([tiny_run.table.assign(meter=name) for name in names])
     with pytest.raises(InputError, match="the frame is a long table: column 'meter' identifies 2 series") as caught:
         forecaster.predict(long)
     assert "data.duplicates" not in str(caught.value)
     if policy == "mean":  # as a run that was trained so
-        assert len(replace(forecaster, merges_series=True).predict(long)) == HORIZON
+        assert len(with_contract(forecaster, merges_series=True).predict(long)) == HORIZON
 
 
 def test_a_run_that_merged_several_series_forecasts_from_a_long_table(tmp_path: Path) -> None:
@@ -261,9 +259,11 @@ def test_only_a_model_of_one_column_accepts_a_series(tiny_run: TinyRun) -> None:
             InputError, match=f"^predict takes a DataFrame with the columns 'load', 'oil', 'air': this is {kind}"
         ):
             several.predict(given)  # type: ignore[arg-type]
-    scaler = Scaler(several.scaler.mean[:1], several.scaler.scale[:1], ["load"])
-    changes = {"scaler": scaler, "targets": ["load"], "past_covariates": [], "facts": None}
-    one = replace(several, model=lambda *_: torch.ones(1, HORIZON, 1), **changes)
+    scaler = several.contract.scaler
+    contract = replace(
+        several.contract, roles=Roles(["load"]), scaler=Scaler(scaler.mean[:1], scaler.scale[:1], ["load"])
+    )
+    one = Forecaster(lambda *_: torch.ones(1, HORIZON, 1), contract)
     assert list(one.predict(series)) == list(one.predict(series.rename(None))) == ["load"]
     with pytest.raises(InputError, match="a Series 'oil'"):
         one.predict(series.rename("oil"))
@@ -271,7 +271,7 @@ def test_only_a_model_of_one_column_accepts_a_series(tiny_run: TinyRun) -> None:
 
 def test_a_missing_value_marker_also_counts_in_the_input(tiny_run: TinyRun) -> None:
     policies = Policies(missing="ffill", missing_values=(-9999,))
-    forecaster = replace(load(tiny_run.path), policies=policies)
+    forecaster = with_contract(load(tiny_run.path), policies=policies)
     table = tiny_run.table.copy()
     place = (table.index[-3], forecaster.targets[0])
     table.loc[place] = np.nan

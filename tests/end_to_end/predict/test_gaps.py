@@ -164,7 +164,7 @@ def test_earlier_forecasts_are_scored_where_values_were_measured(
         truth = whole[targets].to_numpy()[origin : origin + HORIZON]
         expected = np.where(residuals[place].isfinite(), truth - forecaster.predict(before)[targets], np.nan)
         np.testing.assert_allclose(residuals[place], expected, rtol=1e-3, atol=1e-6)
-    mean, scale = forecaster.scaler.mean[:2], forecaster.target_scale
+    mean, scale = forecaster.contract.scaler.mean[:2], forecaster.target_scale
     for origin in (620, 655):
         look_back = (whole[targets].to_numpy()[origin - CONTEXT : origin] - mean) / scale.numpy()
         expected = np.sqrt(look_back.var(0) + 0.2**2) * scale.numpy()

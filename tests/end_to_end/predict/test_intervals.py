@@ -19,7 +19,6 @@ from forecast.model.original_units import OriginalUnits
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.transplant import main as transplant
 from forecast.runs.ensemble import write_ensemble
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, make_adaptive, put
@@ -190,7 +189,7 @@ def test_an_exported_file_has_the_intervals_of_its_run(tiny_run: TinyRun, tmp_pa
 
 @pytest.mark.parametrize(
     "name",
-    ["forecast.csv", "result.csv", "manifest.csv", "config.csv", "transplant.parquet", "errors.parquet", "job.csv"],
+    ["forecast.csv", "result.csv", "manifest.csv", "config.csv", "errors.parquet", "job.csv"],
 )
 def test_no_file_of_a_run_is_replaced(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
@@ -213,13 +212,6 @@ def test_no_file_of_an_ensemble_or_of_a_run_is_replaced(
     write_ensemble(tmp_path, ["seed-1"], {})
     assert command(tmp_path, tiny_run.source, tmp_path / "ensemble.csv") == 2
     assert expect_one_line(capsys).startswith(f"error: {tmp_path / 'ensemble.json'}: is a file of the run")
-    words = ["--run", str(tmp_path / "seed-1"), "--attention", "mean", "--output", str(tmp_path / "seed-1/result.json")]
-    assert transplant(words) == 2
-    assert expect_one_line(capsys).startswith(f"error: {tmp_path / 'seed-1/result.json'}: is a file of the run")
-    shutil.copytree(tiny_run.path, tmp_path / "other")
-    words[-1] = str(tmp_path / "other/transplant.json")  # of another run
-    assert transplant(words) == 2
-    assert expect_one_line(capsys).startswith(f"error: {words[-1]}: is a file of the run")
 
 
 # --- the printed line
@@ -432,26 +424,6 @@ def test_levels_under_another_attention_are_refused(
     assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv", *words) == 2
     assert "--attention" in expect_one_line(capsys)
     assert snapshot(tmp_path) == {}
-
-
-def test_a_run_without_scores_forecasts_but_has_no_intervals(
-    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from safetensors.torch import save_file
-
-    from tests.support.small import seal
-
-    run = tmp_path / "run"
-    shutil.copytree(tiny_run.path, run)
-    old = {"levels": torch.linspace(0.005, 0.995, 199), "quantiles": torch.zeros(199, HORIZON, 2)}
-    save_file(old, run / "calibration.safetensors")
-    for key in ("calibration", "validation_mse", "training_range"):
-        edit(run, put(key, value=...))
-    seal(run)
-    assert command(run, tiny_run.source, tmp_path / "next.csv") == 0
-    capsys.readouterr()
-    assert command(run, tiny_run.source, tmp_path / "levels.csv", "--levels", "80") == 2
-    assert "was trained before this program had intervals: train it again for --levels" in expect_one_line(capsys)
 
 
 def test_a_column_with_the_name_of_an_end_is_refused_in_the_wide_table_only(tiny_run: TinyRun) -> None:

@@ -21,7 +21,6 @@ from safetensors.torch import load_file, save_file
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.predict.__main__ import main as predict
 from forecast.predict.load import load
-from forecast.predict.transplant import main as transplant
 from tests.conftest import TinyRun
 from tests.support.forecasts import edit, expect_one_line, forecast, put
 from tests.support.small import HORIZON, ROOT, seal, snapshot
@@ -131,7 +130,7 @@ def test_a_file_without_weights_is_refused_and_not_unpickled(
 
 
 EDITS: list[tuple[tuple[str, ...], Any]] = [
-    (("format",), 3), (("format",), ...), (("architecture",), ...), (("architecture",), 5), (("data",), ...),
+    (("format",), 4), (("format",), ...), (("architecture",), ...), (("architecture",), 5), (("data",), ...),
     (("data",), []), (("scaler",), ...), (("files",), ...), (("files",), []),
     (("files", "model.safetensors"), "x"), (("files", "model.safetensors", "sha256"), None),
     (("architecture", "preset"), "os.system"), (("architecture", "preset"), ["x"]), (("architecture", "preset"), None),
@@ -225,17 +224,6 @@ def test_weights_that_are_not_finite_give_no_forecast(
         assert error.startswith("error: ")
         assert error.count("\n") == 1
         assert not output.exists()
-
-
-@pytest.mark.parametrize("value", [math.nan, -math.inf])
-def test_scores_that_are_not_finite_are_not_written(
-    value: float, tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, output = with_bad_weights(tiny_run.path, tmp_path / "run", value), tmp_path / "scores.json"
-    words = ["--run", str(run), "--data", str(tiny_run.source), "--attention", "mean", "--quiet"]
-    assert transplant([*words, "--output", str(output)]) == 3
-    assert " are not finite: the weights of the run are damaged" in capsys.readouterr().err
-    assert not output.exists()
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

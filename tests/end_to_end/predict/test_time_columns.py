@@ -59,9 +59,9 @@ def test_the_manifest_and_the_result_say_how_the_times_were_read(split_run: Tiny
     data = json.loads((split_run.path / "manifest.json").read_text())["data"]
     facts = {"time_columns": ["Date", "Hour"], "date_format": "%m/%d/%y", "first_hour": 1}
     assert (data["time_column"], {key: data[key] for key in facts}) == ("Date", facts)
-    assert load(split_run.path).time_format == TimeFormat(("Date", "Hour"), "%m/%d/%y", 1)
+    assert load(split_run.path).contract.reading.time_format == TimeFormat(("Date", "Hour"), "%m/%d/%y", 1)
     assert not set(facts) & set(json.loads((plain_run / "manifest.json").read_text())["data"])
-    assert load(plain_run).time_format == PLAIN
+    assert load(plain_run).contract.reading.time_format == PLAIN
     begin = split_run.table["date"][EARLIER]
     assert split_run.result["data"]["rows"] == 700
     assert split_run.result["data"]["notes"] == [
@@ -143,7 +143,7 @@ def test_a_few_dates_have_the_order_of_day_and_month_of_training(
 def test_an_exported_model_reads_the_same_file(split_run: TinyRun, tmp_path: Path) -> None:
     assert export(["--run", str(split_run.path), "--output", str(tmp_path / "model.pt2")]) == 0
     exported = load(tmp_path / "model.pt2")
-    assert exported.time_format == TimeFormat(("Date", "Hour"), "%m/%d/%y", 1)
+    assert exported.contract.reading.time_format == TimeFormat(("Date", "Hour"), "%m/%d/%y", 1)
     table = in_two_columns(split_run.table)
     np.testing.assert_allclose(exported.predict(table), load(split_run.path).predict(table), rtol=1e-4)
 
@@ -170,5 +170,5 @@ def test_a_manifest_without_the_keys_reads_one_column_of_times(split_run: TinyRu
     for key in ("time_columns", "date_format", "first_hour"):
         edit(copied, put("data", key, value=...))
     forecaster = load(copied)
-    assert forecaster.time_format == PLAIN
+    assert forecaster.contract.reading.time_format == PLAIN
     assert len(forecaster.predict(split_run.table)) == HORIZON

@@ -139,7 +139,7 @@ def test_another_version_of_the_holidays_is_no_change_of_the_data(monkeypatch: p
         monkeypatch.setattr("holidays.__version__", version)
         source, sizes = load_source(DataSettings.parse(config["data"])), {"batch_size": 8, "evaluation_batch_size": 8}
         data = ForecastData(source, config["data"]["split"], context_length=24, horizon=12, seed=1, **sizes)
-        assert data.manifest()["data"]["holidays"]["library"] == version
+        assert data.contract().to_dict()["data"]["holidays"]["library"] == version
         fingerprints.append(_fingerprint(data))
     assert fingerprints[0] == fingerprints[1]
 

@@ -56,8 +56,13 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], list
 
 
 @pytest.fixture
-def returned(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def returned(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     """Return the list of the values that jobs return to Hydra."""
-    values: list[float] = []
-    monkeypatch.setattr(sweep, "run_job", lambda *job: values.append(sweep_job.run_job(*job)))
+    values: list[float | None] = []
+
+    def run_job(*job: Any) -> float | None:
+        values.append(sweep_job.run_job(*job))
+        return values[-1]
+
+    monkeypatch.setattr(sweep, "run_job", run_job)
     return values

@@ -185,7 +185,6 @@ def test_an_ensemble_with_a_failed_member_is_not_scored(fake: Any, tmp_path: Pat
         (["ensemble=1.5"], "ensemble=1.5: must be a whole number of at least 1"),
         (["ensemble=2", "-m"], "-m: an ensemble is itself a sweep: leave it out, or ensemble=2"),
         (["ensemble=2", "seed=1,2"], "seed=1,2: an ensemble is itself a sweep: leave it out, or ensemble=2"),
-        (["ensemble=2", "sweep.search=true"], "sweep.search=true: an ensemble is not a search"),
         (["ensemble=2", "seed=abc"], "seed=abc: must be a whole number, the first of ensemble=2"),
         (["ensemble=2", "hydra.mode=RUN"], "hydra.mode=RUN: is a single run, but ensemble=2 requests several: leave"),
         (["ensemble=2", "resume=some"], "resume=some: the jobs of a sweep resume automatically: leave it out"),

@@ -69,7 +69,7 @@ def test_a_program_error_leaves_a_traceback_and_the_same_command_runs_only_that_
     ],
 )
 def test_an_expected_error_is_one_line_without_a_traceback(
-    fake: Any, returned: list[float], tmp_path: Path, error: Exception, code: int, said: str
+    fake: Any, returned: list[float | None], tmp_path: Path, error: Exception, code: int, said: str
 ) -> None:
     def fails(config: dict[str, Any]) -> float:
         if config["seed"] == 2:
@@ -81,7 +81,7 @@ def test_an_expected_error_is_one_line_without_a_traceback(
     assert (ended.code, called, len(ended.errors)) == (1, ["seed-1", "seed-2", "seed-3"], 1)
     assert ended.errors[0].startswith(said)
     assert returned[0] == returned[2] == 0.5
-    assert math.isnan(returned[1])
+    assert returned[1] is None
     assert read(tmp_path / "sweeps" / "s" / "seed-2" / "failed.json")["exit_code"] == code
     assert not list(tmp_path.rglob("traceback.txt"))
 
@@ -102,18 +102,18 @@ def test_a_failure_of_an_earlier_command_is_shown_but_does_not_fail_this_one(fak
 
 @pytest.mark.parametrize("value", [math.nan, None])
 def test_an_objective_that_is_not_a_number_is_reported_and_is_not_a_failure(
-    monkeypatch: pytest.MonkeyPatch, returned: list[float], tmp_path: Path, value: float | None
+    monkeypatch: pytest.MonkeyPatch, returned: list[float | None], tmp_path: Path, value: float | None
 ) -> None:
     monkeypatch.setattr(sweep_job, "train", lambda *given, **named: (None, {"speed": {"step_ms_p50": value}}))
     ended = command(tmp_path, "seed=1,2", "sweep.name=s", "sweep.objective=speed.step_ms_p50")
     message = "sweep.objective=speed.step_ms_p50: is not a number here"
     assert (ended.code, ended.errors) == (0, [f"seed-1: {message}", f"seed-2: {message}"])
-    assert [math.isnan(each) for each in returned] == [True, True]
+    assert returned == [None, None]
     assert not list(tmp_path.rglob("failed.json"))
 
 
 @pytest.mark.exhaustive
-def test_a_finished_run_without_the_objective_stays_unchanged(tmp_path: Path, returned: list[float]) -> None:
+def test_a_finished_run_without_the_objective_stays_unchanged(tmp_path: Path, returned: list[float | None]) -> None:
     words = ["sweep.name=s", "training.max_steps=2", "sweep.objective=validation.skill"]
     assert command(tmp_path, *words).code == 0
     folder = tmp_path / "sweeps" / "s" / "job"
@@ -122,7 +122,7 @@ def test_a_finished_run_without_the_objective_stays_unchanged(tmp_path: Path, re
     rewrite(folder / "result.json", result)
     ended = command(tmp_path, *words)
     assert (ended.code, len(ended.errors)) == (0, 1)
-    assert [math.isnan(value) for value in returned] == [False, True]
+    assert [value is None for value in returned] == [False, True]
     assert "1 of 1 jobs finished" in ended.out.getvalue()
     assert not (folder / "failed.json").exists()
 

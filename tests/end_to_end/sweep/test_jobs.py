@@ -81,7 +81,9 @@ def test_the_same_overrides_in_another_order_run_nothing(
 
 
 @pytest.mark.parametrize("objective", ["validation.scaled.mse", "speed.train_windows_per_s"])
-def test_a_job_returns_its_objective_to_hydra(fake: Any, returned: list[float], tmp_path: Path, objective: str) -> None:
+def test_a_job_returns_its_objective_to_hydra(
+    fake: Any, returned: list[float | None], tmp_path: Path, objective: str
+) -> None:
     fake(lambda config: float(config["seed"]))
     assert command(tmp_path, "seed=1,2", f"sweep.objective={objective}").code == 0
     assert returned == ([1.0, 2.0] if objective.startswith("validation") else [10.0, 20.0])

@@ -1,11 +1,10 @@
-"""A training with covariates of every role: resumed, from a mapped table, in two processes, transplanted."""
+"""A training with covariates of every role: resumed, from a mapped table, in two processes."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from forecast.predict.transplanted import score_all
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, table
@@ -52,11 +51,3 @@ def test_a_mapped_table_gives_identical_scores(
     run, result = train(changed({**config, "output_dir": str(tmp_path)}, training__data_placement="mapped"))
     assert result["test"] == whole[1]["test"]
     assert (run.path / "model.safetensors").read_bytes() == (whole[0].path / "model.safetensors").read_bytes()
-
-
-def test_weights_with_covariates_are_scored_under_another_attention(
-    config: dict[str, Any], whole: tuple[Run, dict[str, Any]]
-) -> None:
-    trained, other = score_all(whole[0], ["linear"], [], file=Path(config["data"]["path"]), quiet=True)
-    assert trained.test["mse"] == pytest.approx(whole[1]["test"]["scaled"]["mse"], rel=1e-6)
-    assert other.test["mse"] != trained.test["mse"]

@@ -10,7 +10,7 @@ import pytest
 import forecast
 from forecast.evaluation.series_maps import NAME
 from forecast.export.__main__ import main as export
-from forecast.runs.run import Architecture, Run
+from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.small import HORIZON, quick, write
@@ -63,12 +63,3 @@ def test_an_exported_file_forecasts_the_same(whole: tuple[Run, dict[str, Any]], 
     file, run = (forecast.load(path).predict(past, known, levels=[50, 80]) for path in paths)
     pd.testing.assert_frame_equal(file, run, rtol=1e-5)
     assert len(file) == HORIZON
-
-
-def test_runs_of_before_these_options_are_rebuilt_without_them(whole: tuple[Run, dict[str, Any]]) -> None:
-    stored = whole[0].manifest()["architecture"]
-    older = {name: value for name, value in stored["options"].items() if name not in ("path_weights", "response_width")}
-    network = Architecture.from_dict({**stored, "options": older}).build()
-    assert network.response is None
-    assert network.linear_path is not None
-    assert network.linear_path.weight.dim() == 2

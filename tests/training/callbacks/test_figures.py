@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from forecast.common.errors import InputError
 from forecast.runs.settings import Settings
 from forecast.training.callbacks.figures import Figures
-from forecast.training.prepare import prepare
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.boards import curve, events, images
 from tests.support.kept import kept_run
 from tests.support.pictures import drawing
+from tests.support.prepared import prepare
 from tests.support.small import HORIZON, changed, hourly, quick, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated")

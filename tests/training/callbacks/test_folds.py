@@ -17,7 +17,8 @@ from forecast.evaluation.significance import FEWEST
 from forecast.runs.settings import Settings
 from forecast.training.callbacks.folds import SHARE, FoldSelection, Start
 from forecast.training.fit import fit
-from forecast.training.prepare import Preparation, prepare
+from forecast.training.prepare import Preparation
+from tests.support.prepared import prepare
 from tests.support.small import hourly, quick
 
 

@@ -19,7 +19,7 @@ from forecast.model import compiling
 from forecast.runs.checkpoint import newest_checkpoint
 from forecast.runs.settings import Settings
 from forecast.training.fit import fit
-from forecast.training.prepare import prepare
+from tests.support.prepared import prepare
 from tests.support.small import changed, hourly, quick, write
 
 

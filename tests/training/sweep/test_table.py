@@ -333,3 +333,20 @@ def test_scores_of_the_validation_split_are_named_so(tmp_path: Path, capsys: pyt
     assert "no test split: these windows selected the weights" in " ".join(printed.split())
     for name in ("sweep.csv", "jobs.csv"):
         assert pd.read_csv(tmp_path / name)["scored_split"].dropna().eq("validation").all()
+
+
+def test_the_table_of_a_search_has_the_best_validation_score_first_and_no_test_score(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job(sweep, "mean", 0.2)
+    unfinished(sweep, "attention=taylor", "not so")
+    report(sweep, search=True)
+    printed = capsys.readouterr().out
+    assert "test M" not in printed
+    assert "skill" not in printed
+    assert printed.index("attention=mean") < printed.index("attention=full") < printed.index("attention=linear")
+    assert "seasonal naive" not in printed
+    for file in ("jobs.csv", "sweep.csv"):
+        table = pd.read_csv(sweep / file)
+        assert table["validation_mse"].dropna().is_monotonic_increasing
+        assert not [column for column in table if column.startswith("test") or column.startswith("skill")]

@@ -296,7 +296,8 @@ def test_a_setting_is_timed_with_the_memory_setting_of_a_training(monkeypatch: p
         raise InputError(f"kept on {device}")
 
     monkeypatch.setattr(turns, "_configuration", lambda *_: {"training": {}, "horizon": 1})
-    monkeypatch.setattr(turns.Settings, "parse", lambda config: config)
+    monkeypatch.setattr(turns.Settings, "parse", lambda config: SimpleNamespace(data=None))
+    monkeypatch.setattr(turns, "load_source", lambda data: None)
     monkeypatch.setattr(turns, "prepare", lambda *_, **__: SimpleNamespace(device=torch.device("cpu")))
     monkeypatch.setattr(turns, "keep_freed_memory", keep)
     (setting,) = time_in_turn(["run"], 0.1)["settings"]

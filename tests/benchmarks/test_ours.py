@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.models import Task, build_ours, our_optimizer, our_peer, parse_preset
 from forecast.attention._parsing import parse
-from forecast.benchmark.models import Task, build_ours, our_optimizer, our_peer, parse_preset
 from forecast.common.errors import InputError
 from forecast.training.steps import inference, training_step
 from tests.benchmark.made import CPU

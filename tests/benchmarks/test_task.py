@@ -1,6 +1,6 @@
 import torch
 
-from forecast.benchmark.models import Task
+from benchmarks.models import Task
 from tests.benchmark.made import CPU
 
 TASK = Task(context_length=5, horizon=3, batch=2, channels=4)

@@ -1,0 +1,70 @@
+"""The baselines of a result: mean of training, last value, seasonal naive and ridge regression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from forecast.data.calendar import seasonal_period
+from forecast.data.windows import Batch, Windows
+from forecast.evaluation.evaluate import Forecaster
+from forecast.evaluation.ridge import Ridge
+
+if TYPE_CHECKING:
+    from forecast.data.datamodule import ForecastData
+
+
+def last_value(batch: Batch) -> Tensor:
+    """Forecast the last target value of the context for every step, shape (B, h, C_out)."""
+    return batch.past[:, -1:, : batch.future.shape[2]].expand_as(batch.future)
+
+
+def training_mean(batch: Batch) -> Tensor:
+    """Forecast the mean of the training split, the z-score 0, for every step, shape (B, h, C_out)."""
+    return torch.zeros_like(batch.future)
+
+
+@dataclass(frozen=True)
+class SeasonalNaive:
+    """The seasonal naive forecast: the newest value before the origin at the same phase of a season of `period` steps.
+
+    It reads the table of `windows` before each origin, possibly before the context, and never after the origin.
+    """
+
+    windows: Windows
+    period: int
+
+    @classmethod
+    def of(cls, data: ForecastData, ridge: Ridge) -> SeasonalNaive | None:
+        """Return the forecast of the test windows; None if the training split is shorter than a season."""
+        period = seasonal_period(data.source.series.frequency)
+        return cls(data.parts["test"], period) if period <= len(data.split.train) else None
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Return the forecast (B, h, C_out)."""
+        step = torch.arange(self.windows.horizon, device=batch.origin.device)
+        back = step % self.period - self.period  # in the season that ends at the origin
+        rows = batch.origin[:, None] + back  # (B, h)
+        return self.windows.values_at(rows)[..., : self.windows.num_targets]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline: its `title` in a table, its name in a `sentence`, and `make`, None where it does not apply."""
+
+    title: str
+    sentence: str
+    make: Callable[[ForecastData, Ridge], Forecaster | None]
+
+
+BASELINES = {
+    "training_mean": Baseline("mean of training", "the mean of training", lambda data, ridge: training_mean),
+    "last_value": Baseline("last value", "the last value", lambda data, ridge: last_value),
+    "seasonal_naive": Baseline("seasonal naive", "the seasonal naive forecast", SeasonalNaive.of),
+    "linear": Baseline("linear (ridge)", "ridge regression", lambda data, ridge: ridge),
+}
+"""Baselines by their name in a result, in the order of the table; a result of an earlier version lacks the first."""

@@ -1,0 +1,36 @@
+"""Contracts of models, and forecasters with another contract."""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from forecast.data.clock import Clock
+from forecast.data.contract import DataContract
+from forecast.data.reading import Reading
+from forecast.data.roles import Roles
+from forecast.data.scaler import Scaler
+from forecast.predict.forecaster import Forecaster
+
+
+def contract_of(targets: Sequence[str] = ("load",), context_length: int = 20, **options: Any) -> DataContract:
+    """Return a contract of a model of these targets, an hourly one if no other frequency is named."""
+    known = {field.name for field in fields(Reading)}
+    reading = Reading(**{"time_column": "date", "frequency": "h"} | {k: options.pop(k) for k in known & options.keys()})
+    roles, scaler = Roles(list(targets)), Scaler(np.zeros(len(targets)), np.ones(len(targets)), list(targets))
+    clock = options.pop("clock", None) or Clock(None, str(reading.frequency))
+    return DataContract(roles, reading, clock, scaler, context_length, **{"horizon": 1} | options)
+
+
+def with_contract(forecaster: Forecaster, **changes: Any) -> Forecaster:
+    """Return the forecaster with other values in its contract, which may then contradict each other."""
+    contract = copy(forecaster.contract)
+    for part in ("roles", "reading"):
+        own = {field.name for field in fields(getattr(contract, part))} & changes.keys()
+        value = replace(getattr(contract, part), **{name: changes.pop(name) for name in own})
+        object.__setattr__(contract, part, value)
+    for name, value in changes.items():
+        object.__setattr__(contract, name, value)
+    return replace(forecaster, contract=contract)
