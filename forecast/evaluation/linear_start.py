@@ -104,8 +104,8 @@ def choose_start(
     """Return the start of the linear path: the best naive forecast, or a challenger if that is significantly better.
 
     The challengers are `ridge`, simple exponential smoothing and, with `each_series`, a map of each series. All are
-    scored on `validation`. If that is shorter than `ENOUGH` horizons, the windows of `train` are added,
-    scored by cross-validation: on a short split, above all of a random walk, a map may fit by chance. If no challenger
+    scored on `validation`. If that is shorter than `ENOUGH` horizons, the windows of `train` count too, scored by
+    cross-validation: on a short split, above all of a random walk, a map may fit by chance. If no challenger is
     significantly better then, the start is a combination of naive forecasts, ridge and exponential smoothing, unless
     one of them is significantly better on validation.
 
