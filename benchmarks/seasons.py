@@ -1,10 +1,13 @@
 """Coverage of interval forms in other seasons than that of validation: `python -m benchmarks.seasons`.
 
 The forecaster is the ridge regression of every run. The rows before each test split chose the form; the test splits
-were looked at once. `--part before` cuts the test split off and splits the rest 60/10/30 %.
+were looked at once. `--part before` cuts the test split off and splits the rest 60/10/30 %. `--part trained` trains the
+model of the default command and scores its test split.
 """
 
 import argparse
+import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,10 +20,12 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmarks.intervals import RECORD
+from benchmarks.published.contest import only_run
 from forecast.common.cli import finish
 from forecast.common.conf_files import configuration_folder, load_choice
 from forecast.common.errors import InputError
 from forecast.common.files import replacing
+from forecast.common.processes import environment, run_to_its_end
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.data.datamodule import ForecastData
@@ -30,12 +35,19 @@ from forecast.data.series import series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
 from forecast.data.split import split_rows
-from forecast.evaluation.adaptive import Adaptive
-from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.adaptive import Adaptive, Forms
+from forecast.evaluation.evaluate import Forecaster, evaluate
 from forecast.evaluation.holdout import best_power, split_residuals
 from forecast.evaluation.interval_scores import IntervalSums
 from forecast.evaluation.intervals import Calibration
-from forecast.evaluation.ridge import Ridge, fit_ridge
+from forecast.evaluation.limits import Limits
+from forecast.evaluation.ridge import fit_ridge
+from forecast.evaluation.scoring import network_forecaster, scaled_limits
+from forecast.predict.facts import calibration_of_run
+from forecast.runs.resume import read_config
+from forecast.runs.run import Architecture, Run
+from forecast.runs.settings import Settings
+from forecast.training.prepare import make_data
 
 SEASONS = RECORD.with_name("seasons.csv")
 BEGIN = "<!-- seasons: written by python -m benchmarks.seasons --write docs/explanation/intervals.md -->"
@@ -64,12 +76,16 @@ SPREADS = {
 
 NAMES = [*FILES, "victoria", *SPREADS]
 
+TRAINED = "trained"
+RUNS = Path("outputs/seasons")
+"""Folder of the runs of `--part trained`."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.seasons", description=__doc__)
     parser.add_argument("--data", nargs="+", choices=NAMES, default=NAMES)
-    parser.add_argument("--part", choices=("before", "test"), default="before", help="rows that are scored")
+    parser.add_argument("--part", choices=("before", "test", TRAINED), default="before", help="rows that are scored")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table between its marks in this file")
     options = parser.parse_args(arguments)
     if options.write is not None:
@@ -83,7 +99,7 @@ def run(names: Sequence[str], part: str) -> None:
     if not record.parent.is_dir():
         raise InputError(f"{record.parent}: no such folder: run this in the checkout")
     for name in names:
-        row = {"data": name, "part": part, **compare(*source_of(name, part))}
+        row = {"data": name, "part": part, **(compare_trained(name) if part == TRAINED else compare_ridge(name, part))}
         print(", ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{value}" for key, value in row.items()))
         rows = pd.read_csv(record) if record.is_file() else pd.DataFrame(columns=["data", "part"])
         others = rows[(rows["data"] != name) | (rows["part"] != part)]
@@ -93,9 +109,10 @@ def run(names: Sequence[str], part: str) -> None:
 
 
 def tables(rows: pd.DataFrame) -> str:
-    """Return the table of the test splits."""
+    """Return the table of the test splits, those of trained models last."""
     headings = (
         "data",
+        "forecaster",
         "power",
         "plain: coverage",
         "by quarter",
@@ -104,7 +121,7 @@ def tables(rows: pd.DataFrame) -> str:
         "interval score",
     )
     cells = []
-    for row in rows[rows["part"] == "test"].to_dict("records"):
+    for row in rows[rows["part"] != "before"].to_dict("records"):
         shares = [
             text
             for form in ("plain", "default")
@@ -113,7 +130,9 @@ def tables(rows: pd.DataFrame) -> str:
                 f"{100 * row[f'{form}_lowest']:.0f} to {100 * row[f'{form}_highest']:.0f} %",
             )
         ]
-        cells.append([f"`{row['data']}`", f"{row['power']:g}", *shares, f"{100 * row['change_of_winkler']:+.1f} %"])
+        forecaster = "ridge" if row["part"] == "test" else f"trained, weight {100 * row['mixing_weight']:.0f} %"
+        change = f"{100 * row['change_of_winkler']:+.1f} %"
+        cells.append([f"`{row['data']}`", forecaster, f"{row['power']:g}", *shares, change])
     return table(headings, cells)
 
 
@@ -156,8 +175,9 @@ def source_of(name: str, part: str) -> tuple[Source, dict[str, float | int]]:
     return replace(source, series=replace(series, frame=series.frame.iloc[:stop], observed=observed)), BEFORE
 
 
-def compare(source: Source, split: dict[str, float | int]) -> dict[str, float]:
-    """Return coverage and interval score of 80 % intervals, plain and by default, with the range over quarters."""
+def compare_ridge(name: str, part: str) -> dict[str, float]:
+    """Return the scores of the ridge regression on a part of a series."""
+    source, split = source_of(name, part)
     data = ForecastData(
         source,
         split,
@@ -173,18 +193,53 @@ def compare(source: Source, split: dict[str, float | int]) -> dict[str, float]:
     residuals = split_residuals(validation, windows, selected=False)
     power = best_power(ridge, data.parts["train"], BATCH)
     adapted = residuals.adapted(power)
-    forms: dict[str, Adaptive | None] = {"plain": None}
-    forms["default"] = (
-        None if adapted is None else Adaptive(residuals.residuals.typical, power, adapted.calibration(()))
-    )
+    adaptive = None if adapted is None else Adaptive(residuals.residuals.typical, power, adapted.calibration(()))
+    return compare(ridge, data, Forms(residuals.calibration(()), adaptive), power)
+
+
+def compare_trained(name: str) -> dict[str, float]:
+    """Return the scores of the model that the default command trains on a series; train it if it is not there."""
+    run = _trained_run(name)
+    settings = Settings.parse(read_config(run.path))
+    data = make_data(settings, load_source(settings.data), torch.device("cpu"))
+    network = run.load_model()
+    forms = calibration_of_run(run.path, Architecture.from_dict(run.manifest()["architecture"]).sizes)
+    power = 0.0 if forms.adaptive is None else forms.adaptive.power
+    scores = compare(network_forecaster(network), data, forms, power, scaled_limits(data))
+    return {**scores, "mixing_weight": network.share}
+
+
+def _trained_run(name: str) -> Run:
+    """Train by the public command unless a finished run is there, and return the run."""
+    folder = RUNS / name
+    words = [f"data={name}"]
+    if name == "victoria":
+        words = ["data=csv", f"data.path={data_folders()[0] / 'vic_electricity.csv'}", "data.time_column=Time"]
+        words.append("data.targets=[Demand]")
+    elif name in SPREADS:
+        folder.mkdir(parents=True, exist_ok=True)
+        generated(name).to_csv(folder / f"{name}.csv", index=False)
+        words = ["data=csv", f"data.path={folder / name}.csv"]
+    words += [f"output_dir={folder}", "resume=auto", "training.progress=false"]
+    print(shlex.join(["python", "train.py", *words]), flush=True)
+    command = [sys.executable, "-m", "forecast.training", *words]
+    if run_to_its_end(command, env=environment(), stdout=subprocess.DEVNULL) or (path := only_run(folder)) is None:
+        raise InputError(f"{name}: the training failed")
+    return Run.open(path)
+
+
+def compare(
+    forecaster: Forecaster, data: ForecastData, forms: Forms, power: float, limits: Limits | None = None
+) -> dict[str, float]:
+    """Return coverage and interval score of 80 % intervals, plain and by default, with the range over quarters."""
     row = {"power": power}
-    for form, adaptive in forms.items():
-        places = _quarters(data)
+    places = _quarters(data)
+    least = pd.Timedelta(days=LEAST_DAYS) / (data.index[1] - data.index[0])
+    for form, adaptive in (("plain", None), ("default", forms.adaptive)):
         quarters = {
-            quarter: _sums(ridge, data, own, residuals.calibration(()), adaptive) for quarter, own in places.items()
+            quarter: _sums(forecaster, data, own, forms.plain, adaptive, limits) for quarter, own in places.items()
         }
         whole = sum(list(quarters.values())[1:], start=next(iter(quarters.values())))
-        least = pd.Timedelta(days=LEAST_DAYS) / (data.index[1] - data.index[0])
         own = [_coverage(sums) for quarter, sums in quarters.items() if len(places[quarter]) >= least]
         row |= {f"{form}_coverage": _coverage(whole), f"{form}_lowest": min(own), f"{form}_highest": max(own)}
         row[f"{form}_winkler"] = float(whole.winkler[0].sum() / whole.count.sum())
@@ -200,13 +255,19 @@ def _quarters(data: ForecastData) -> dict[str, torch.Tensor]:
 
 
 def _sums(
-    ridge: Ridge, data: ForecastData, places: torch.Tensor, calibration: Calibration, adaptive: Adaptive | None
+    forecaster: Forecaster,
+    data: ForecastData,
+    places: torch.Tensor,
+    calibration: Calibration,
+    adaptive: Adaptive | None,
+    limits: Limits | None,
 ) -> IntervalSums:
     """Return the sums of the test windows at some places."""
     test, validation = data.parts["test"], data.parts["validation"]
     own = replace(test, starts=test.starts[places])
     before = replace(test, starts=torch.cat([validation.starts, test.starts[: int(places[0])]]))
-    sums = evaluate(ridge, own, BATCH, calibration=calibration, adaptive=adaptive, before=before).intervals
+    options = {"calibration": calibration, "adaptive": adaptive, "before": before, "limits": limits}
+    sums = evaluate(forecaster, own, BATCH, **options).intervals  # type: ignore[arg-type]  # one type each
     assert sums is not None
     return sums
 

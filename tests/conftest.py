@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -223,6 +224,12 @@ def tiny_run() -> TinyRun:
     folder = run.path.parents[2]
     config = quick(folder / "outputs", *words(folder))
     return TinyRun(run.path, folder / "hours.csv", table, config, result, words(folder))
+
+
+@pytest.fixture
+def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
+    """Return a copy of the run that a test may change."""
+    return Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from forecast.evaluation.significance import autocovariances, block_length, mean_interval, memory
+from forecast.evaluation.significance import LEAST_BLOCKS, autocovariances, block_length, mean_interval, memory
 from tests.report.made import HORIZON, correlated
 
 
@@ -66,6 +66,17 @@ def test_an_interval_says_that_the_correlation_outlives_its_blocks(phi: float, l
     flagged = [interval for interval in intervals if interval is not None and interval.lasting]
     assert all(interval.capped for interval in flagged)
     assert (len(flagged) >= lasting) if lasting else (len(flagged) <= 5)
+
+
+@pytest.mark.parametrize(("excess", "lasting"), [(0.0, False), (0.1, True)])
+def test_the_correlation_outlives_the_blocks_if_twice_its_memory_is_longer(
+    monkeypatch: pytest.MonkeyPatch, excess: float, lasting: bool
+) -> None:
+    longest = 800 // LEAST_BLOCKS
+    monkeypatch.setattr("forecast.evaluation.significance.memory", lambda series, overlap: longest / 2 + excess)
+    interval = mean_interval(correlated(0, 800), 4, draws=10)
+    assert interval is not None
+    assert interval.lasting == lasting
 
 
 @pytest.mark.parametrize(("phi", "most"), [(0.9, 10), (0.99, 16)])

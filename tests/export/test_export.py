@@ -13,6 +13,8 @@ import pytest
 import forecast
 from forecast.common.errors import InputError
 from forecast.data.clock import Clock
+from forecast.data.known import KnownEncoder
+from forecast.data.repair import Policies
 from forecast.export.__main__ import main as export
 from forecast.export.parity import random_series, series_of, windows_of
 from forecast.predict import exported as extra
@@ -175,6 +177,18 @@ def test_random_rows_of_long_steps_stay_within_valid_dates(tiny_run: TinyRun, fr
     context, dates = forecaster.context(series)
     assert len(dates) == HORIZON
     assert context.past.shape[1] == CONTEXT
+
+
+def test_random_rows_have_gaps_in_the_channels_alone(tiny_run: TinyRun) -> None:
+    forecaster = Forecaster.load(tiny_run.path)
+    encoder = KnownEncoder(["wind"], [0.0], [1.0])
+    masked = with_contract(forecaster, policies=Policies("error", "mask"), encoder=encoder)
+    series = random_series(masked)
+    observed = series.observed_of([*masked.channels, "wind"])
+    assert observed is not None
+    shares = np.asarray(observed).mean(0)
+    assert (shares[:-1] < 0.97).all()
+    assert shares[-1] == 1
 
 
 @pytest.mark.parametrize(("zone", "frequency"), [("UTC", "h"), ("Europe/Berlin", "h"), ("Europe/Berlin", "D")])

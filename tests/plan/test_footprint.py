@@ -8,6 +8,7 @@ def test_a_line_goes_through_its_points_and_never_falls() -> None:
     line = Line.through((4, 100), (8, 160))
     assert (line.fixed, line.window, line.at(16)) == (40, 15, 280)
     assert Line.through((4, 100), (8, 90)).at(100) == 90
+    assert Line.proportional(4, 100).at(16) == 400
 
 
 def test_the_peak_is_the_base_and_the_larger_pass() -> None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from forecast.report.budget import facts_of
+from forecast.report.budget import MOST_VALUES, facts_of
 from forecast.report.sections import sections_of
 from forecast.runs.read import read_runs
 from tests.report.made import result_of, write_run
@@ -70,8 +70,11 @@ def test_settings_are_named_by_look_back_alone_if_that_is_unique(tmp_path: Path)
     assert by_name["training windows"] == ("differs", "7,904 (look-back 96); 7,280 (look-back 720)")
 
 
-def test_many_numbers_are_shown_as_a_range(tmp_path: Path) -> None:
-    results = [result_of("full", 96 + 10 * place) for place in range(8)]
+@pytest.mark.parametrize(("count", "is_range"), [(MOST_VALUES, False), (MOST_VALUES + 1, True)])
+def test_many_numbers_are_shown_as_a_range(tmp_path: Path, count: int, is_range: bool) -> None:
+    results = [result_of("full", 96 + 10 * place) for place in range(count)]
     for place, result in enumerate(results):
         result["model"]["parameters"] = 1000 + place
-    assert facts(tmp_path, *results)["parameters"] == ("differs", "from 1,000 to 1,007")
+    state, values = facts(tmp_path, *results)["parameters"]
+    assert state == "differs"
+    assert (values == f"from 1,000 to {999 + count:,}") == is_range

@@ -1,13 +1,11 @@
 """Fixtures of the tests of forecasts."""
 
-import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import TinyRun
 from tests.support.kept import kept_run
 from tests.support.known import train_known
 
@@ -17,12 +15,6 @@ def _signals() -> Iterator[None]:
     handler = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, handler)
-
-
-@pytest.fixture
-def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
-    """Return a copy of the run that a test may change."""
-    return Path(shutil.copytree(tiny_run.path, tmp_path / "run"))
 
 
 @pytest.fixture(scope="session")
