@@ -69,7 +69,7 @@ FACTS = {
     "method": "calibration.method",
     "calibration_windows": "calibration.windows",
     "test_windows": "data.windows.test",
-    "share": "model.share",
+    "share": "model.mixing_weight",
     "seconds": "speed.fit_seconds",
     "commit": "commit",
     "machine": "device",

@@ -35,7 +35,7 @@ TASKS = {
     "epf_de": ("horizon=24", "context_length=168"),
     "gefcom2014": (
         *("horizon=168", "context_length=504", "training.batch_size=64", "training.max_epochs=12"),
-        *("training.share_prior=0", "training.linear_path_rate=0"),
+        *("training.mixing_prior=0", "training.linear_path_rate=0"),
     ),
     "victoria": ("horizon=48", "context_length=336"),
 }
@@ -67,7 +67,7 @@ FACTS = {
     "ridge_test_mae": "baselines.linear.test.scaled.mae",
     "ridge_test_mae_units": "baselines.linear.test.original.mae",
     "naive_test_mae": "baselines.seasonal_naive.test.scaled.mae",
-    "share": "model.share",
+    "share": "model.mixing_weight",
     "windows": "data.windows.test",
     "seconds": "speed.fit_seconds",
     "commit": "commit",

@@ -30,8 +30,6 @@ from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.data.datamodule import ForecastData
 from forecast.data.download import data_folders
-from forecast.data.roles import Roles
-from forecast.data.series import series_from_frame
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
 from forecast.data.split import split_rows
@@ -47,6 +45,8 @@ from forecast.predict.facts import calibration_of_run
 from forecast.runs.resume import read_config
 from forecast.runs.run import Architecture, Run
 from forecast.runs.settings import Settings
+from forecast.tables.roles import Roles
+from forecast.tables.series import series_from_frame
 from forecast.training.prepare import make_data
 
 SEASONS = RECORD.with_name("seasons.csv")
@@ -206,7 +206,7 @@ def compare_trained(name: str) -> dict[str, float]:
     forms = calibration_of_run(run.path, Architecture.from_dict(run.manifest()["architecture"]).sizes)
     power = 0.0 if forms.adaptive is None else forms.adaptive.power
     scores = compare(network_forecaster(network), data, forms, power, scaled_limits(data))
-    return {**scores, "mixing_weight": network.share}
+    return {**scores, "mixing_weight": float("nan") if network.mixing_weight is None else network.mixing_weight}
 
 
 def _trained_run(name: str) -> Run:
@@ -218,7 +218,8 @@ def _trained_run(name: str) -> Run:
         words.append("data.targets=[Demand]")
     elif name in SPREADS:
         folder.mkdir(parents=True, exist_ok=True)
-        generated(name).to_csv(folder / f"{name}.csv", index=False)
+        with replacing(folder / f"{name}.csv") as file:
+            write_frame(file, generated(name), index=False)
         words = ["data=csv", f"data.path={folder / name}.csv"]
     words += [f"output_dir={folder}", "resume=auto", "training.progress=false"]
     print(shlex.join(["python", "train.py", *words]), flush=True)

@@ -169,9 +169,9 @@ def _declared(declared: type, group: str, values: Mapping[str, Any]) -> str:
 
 def _known_choices() -> dict[str, Sequence[str]]:
     """Return the values of the options whose choices are declared beside the code that reads them."""
-    from forecast.data.repair import DUPLICATES, MISSING
     from forecast.model.presets import CHOICES
     from forecast.runs.settings import PRECISIONS
+    from forecast.tables.repair import DUPLICATES, MISSING
 
     model = {f"model.{key}": choices for key, choices in CHOICES.items()}
     repair = {"data.duplicates": DUPLICATES, "data.missing": MISSING}

@@ -250,7 +250,7 @@ def size(scene: Scene) -> str:
         ("model", "num_heads"), ("model", "patch_length"), ("model", "stride"), ("model", "head_dim"),
         ("model", "dropout"), ("context_length",), ("horizon",), ("seed",), ("training", "batch_size"),
         ("training", "evaluation_batch_size"), ("training", "evaluation_stride"), ("training", "first_origin"),
-        ("training", "validations_per_epoch"), ("training", "checkpoint_minutes"), ("training", "share_prior"),
+        ("training", "validations_per_epoch"), ("training", "checkpoint_minutes"), ("training", "mixing_prior"),
         ("training", "max_grad_norm"), ("training", "start_confidence"), ("data", "rows"), ("data", "split", "train"),
         ("callbacks", "probe", "windows"), ("optimizer", "lr"), ("optimizer", "weight_decay"),
         ("scheduler", "warmup_fraction"), ("attention", "factor"), ("callbacks", "early_stopping", "patience"),

@@ -33,7 +33,7 @@ ARMS: Mapping[str, tuple[str, ...]] = {
     "linear": ("attention=linear",),
     "mean": ("attention=mean",),
     "mean everywhere": ("attention=mean", "attention@cross_attention=mean"),
-    PATH: ("training.max_steps=1", "training.share_prior=1e12"),  # the mixing weight shrinks to nothing
+    PATH: ("training.max_steps=1", "training.mixing_prior=1e12"),  # the mixing weight shrinks to nothing
 }
 """Arms, with their words beside the recipe."""
 

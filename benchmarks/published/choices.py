@@ -59,7 +59,7 @@ SCORES = {
     "path_SQL": "linear_path.test.intervals.sql",
     "ridge_SQL": "baselines.linear.test.intervals.sql",
     "naive_SQL": "baselines.seasonal_naive.test.intervals.sql",
-    "share": "model.share",
+    "share": "model.mixing_weight",
     "best_step": "model.best_step",
     "steps": "model.steps",
     "seconds": "speed.fit_seconds",

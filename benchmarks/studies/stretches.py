@@ -67,7 +67,7 @@ def row_of(config: dict[str, Any]) -> dict[str, Any]:
         settings = Settings.parse(config)
         data = prepare(settings, load_source(settings.data)).data
     network = run.load_model().eval()
-    row = {"best_step": result["model"]["best_step"], "share": result["model"]["share"]}
+    row = {"best_step": result["model"]["best_step"], "share": result["model"]["mixing_weight"]}
     for part in ("validation", "test"):
         ratios = relative(network, data.parts[part])
         row |= {f"{part}_at_{share:.1f}": round(ratio, 4) for share, ratio in zip(MIXING_WEIGHTS, ratios, strict=True)}

@@ -21,7 +21,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.evaluation.significance import block_means, mean_interval, surely_below_zero
 from forecast.report.comparisons import BETTER, WORSE, Windows, compare_all
-from forecast.report.sections import Section, Setting
+from forecast.report.groups import RunGroup, Setting
 from forecast.runs.read import FinishedRun
 from tests.report.made import START, result_of
 
@@ -77,7 +77,7 @@ def simulate(draws: np.random.Generator, seeds: int, coefficient: float, horizon
         settings.append(Setting(name, 512, finished))
         series: Windows = pd.Series(runs.mean(0), index=origins)
         windows[name, 512] = series
-    pairs = compare_all(Section("simulated", tuple(settings)), windows).every
+    pairs = compare_all(RunGroup("simulated", tuple(settings)), windows).every
     return {
         "comparisons": len(pairs),
         "false": sum(pair.verdict in (BETTER, WORSE) for pair in pairs),

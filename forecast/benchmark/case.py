@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from forecast.attention._parsing import Variant
 from forecast.attention.base import Attention, Head, SparseQueries
 from forecast.common.text import heads_of
-from forecast.model.kernels import few_queries
+from forecast.model import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 
 BACKWARD = 2

@@ -23,16 +23,17 @@ from forecast.common.progress import progress
 from forecast.common.tables import Row, Table, show, to_csv
 from forecast.common.text import NONE, three_digits
 from forecast.common.timing import interleave, seconds_of
-from forecast.data.series import Series
 from forecast.export.formats import WRITERS, Captured, capture, words_of
 from forecast.export.formats import facts_of as exported_facts_of
 from forecast.export.parity import difference_of, series_of, windows_of
 from forecast.model.compiling import compiled
 from forecast.model.original_units import Context, OriginalUnits, stack
+from forecast.predict.contexts import Model
 from forecast.predict.exported import WRITING, open_bytes, require
 from forecast.predict.facts import encoded
-from forecast.predict.forecaster import Forecaster, Model
+from forecast.predict.forecaster import Forecaster
 from forecast.runs.run import CALIBRATION, Architecture, Run
+from forecast.tables.series import Series
 
 CASES, TABLE = "latency.csv", "latency.md"
 

@@ -39,6 +39,7 @@ SYNONYMS = {
     "training.max_time": "time time_limit minutes",
     "training.batch_size": "batch batchsize train_batch_size",
     "training.evaluation_batch_size": "eval_batch_size val_batch_size test_batch_size",
+    "training.mixing_prior": "share_prior",
     "training.max_grad_norm": "grad_clip clip gradient_clip_val clip_grad_norm",
     "training.precision": "amp dtype fp16 bf16 use_amp",
     "training.progress": "progress_bar verbose enable_progress_bar",

@@ -134,12 +134,6 @@ def check_options(declared: Callable[..., Any], values: Mapping[str, Any], group
             raise InputError(f"{prefix}{key}={value}: must be at most {MOST:,}")
 
 
-def check_least(value: float, least: float, key: str) -> None:
-    """Raise InputError if a value is below `least`."""
-    if not value >= least:
-        raise InputError(f"{key}={value}: must be at least {least}")
-
-
 def check_present(values: Mapping[str, Any], keys: Iterable[str], prefix: str) -> None:
     """Raise InputError if one of `keys` is missing."""
     for key in keys:

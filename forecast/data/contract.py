@@ -9,14 +9,14 @@ import pandas as pd
 
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
-from forecast.data.clock import Clock
 from forecast.data.holidays import Holidays
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
-from forecast.data.reading import Reading
-from forecast.data.repair import Policies
-from forecast.data.roles import Roles
 from forecast.data.scaler import Scaler
-from forecast.data.timestamps import TimeFormat
+from forecast.tables.clock import Clock
+from forecast.tables.reading import Reading
+from forecast.tables.repair import Policies
+from forecast.tables.roles import Roles
+from forecast.tables.timestamps import TimeFormat
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ from forecast.common.errors import InputError
 from forecast.common.group import ALONE
 from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, seasonal_period, span_of
-from forecast.data.clock import Clock
 from forecast.data.contract import DataContract
-from forecast.data.copies import MOST_COMPARED, check_copies, check_parts
 from forecast.data.known import (
     KnownEncoder,
     KnownLayout,
@@ -23,17 +21,19 @@ from forecast.data.known import (
     known_inputs,
     static_features,
 )
-from forecast.data.labels import decode_labels
 from forecast.data.mapped import Address, Recipe
-from forecast.data.reading import Reading
 from forecast.data.scaler import Scaler, check_spikes
-from forecast.data.sentinels import sentinel_warnings
-from forecast.data.series import Series
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.storage import IN_MEMORY, Placed, Placing, place
+from forecast.data.target_copies import MOST_COMPARED, check_copies, check_parts
 from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, Windows, causal_starts, check_measured, start_rows
+from forecast.tables.clock import Clock
+from forecast.tables.labels import decode_labels
+from forecast.tables.reading import Reading
+from forecast.tables.sentinels import sentinel_warnings
+from forecast.tables.series import Series
 
 
 def _measured(series: Series, names: Sequence[str], rows: slice) -> pd.DataFrame:

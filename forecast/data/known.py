@@ -15,10 +15,10 @@ from forecast.common.errors import InputError
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features
 from forecast.data.holidays import Holidays
-from forecast.data.labels import EMPTY
-from forecast.data.roles import KNOWN
 from forecast.data.scaler import LARGEST
-from forecast.data.series import Series
+from forecast.tables.labels import EMPTY
+from forecast.tables.roles import KNOWN
+from forecast.tables.series import Series
 
 Labels = Mapping[str, Sequence[str]]
 """Labels of each categorical column: the cell n of its column stands for `labels[column][n]`."""

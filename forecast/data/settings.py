@@ -11,11 +11,11 @@ from forecast.common.settings import check_present, option, options_of, read_opt
 from forecast.common.text import is_plain
 from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
-from forecast.data.reading import Reading
-from forecast.data.repair import Policies
-from forecast.data.roles import OPTIONS, Roles
-from forecast.data.table import tidy_name
-from forecast.data.timestamps import TimeFormat
+from forecast.tables.reading import Reading
+from forecast.tables.repair import DUPLICATES, MISSING, Policies
+from forecast.tables.roles import OPTIONS, Roles
+from forecast.tables.table import tidy_name
+from forecast.tables.timestamps import TimeFormat
 
 LARGEST_SEED = 2**32 - 1
 """Largest seed that numpy and Lightning accept."""
@@ -113,9 +113,9 @@ class DataSettings:
         "Calendar cycles that are inputs; null: the cycles that the training split holds at least twice."
     )
     frequency: str | None = option("Time between two rows, such as h, 15min or D; null: inferred from the dates.")
-    duplicates: str = option("Treatment of rows with the same time: error, mean, first or last.")
+    duplicates: str = option("Treatment of rows with the same time.", choices=DUPLICATES, checked=False)
     missing: str = option(
-        "Treatment of empty cells and absent rows: error, ffill, interpolate, or mask, where the model knows the gaps."
+        "Treatment of empty cells and absent rows; mask: the model knows the gaps.", choices=MISSING, checked=False
     )
     missing_values: list[Any] = option(
         "Numbers that count as an empty cell, such as -9999.", default=(), items="numbers", only=FILE

@@ -98,7 +98,7 @@ def halves(windows: Windows) -> tuple[range, range] | None:
 
 
 @dataclass(frozen=True)
-class Fold:
+class HeldOutBlock:
     """A block of the validation windows, and the state dict of the network that its other windows selected."""
 
     block: Block
@@ -276,7 +276,7 @@ def held_out(
     forecaster: Forecaster,
     network: nn.Module,
     windows: Windows,
-    folds: Sequence[Fold],
+    held_out_blocks: Sequence[HeldOutBlock],
     batch_size: int,
     group: Group,
     limits: Limits | None = None,
@@ -289,16 +289,16 @@ def held_out(
     places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
     parts = []
     try:
-        for fold in folds:
-            positions = places[(places >= fold.block.held_out.start) & (places < fold.block.held_out.stop)]
-            network.load_state_dict(dict(fold.weights))
+        for one in held_out_blocks:
+            positions = places[(places >= one.block.held_out.start) & (places < one.block.held_out.stop)]
+            network.load_state_dict(dict(one.weights))
             block = replace(windows, starts=windows.starts[torch.from_numpy(positions).to(windows.starts.device)])
             evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group, limits=limits)
             if group.leads:
                 parts.append(Residuals.of(evaluation, positions, windows))
     finally:
         network.load_state_dict(own)
-    method = CROSS_FITTING if any(fold.block.is_selected for fold in folds) else NOT_SELECTED
+    method = CROSS_FITTING if any(one.block.is_selected for one in held_out_blocks) else NOT_SELECTED
     return HeldOut(Residuals.joined(parts), method, len(windows), halves(windows)) if group.leads else None
 
 

@@ -87,7 +87,7 @@ class ErrorSums:
         """Return no mixing weight, and the MSE that is the mean over windows of their own (1,)."""
         return None, float(numbers[0])
 
-    def window_scores(self, numbers: Tensor, share: float | None) -> Tensor:
+    def window_scores(self, numbers: Tensor, mixing_weight: float | None) -> Tensor:
         """Return the MSE (n,) of windows with the numbers (n, 1)."""
         return numbers[:, 0]
 

@@ -130,18 +130,18 @@ class MixingSums:
         """Return the mixing weight and the MSE of some windows, from the means of their e², e d and d² (3,)."""
         error, product, difference = numbers.tolist()
         weight = min(MIXING_WEIGHTS, key=lambda weight: error + 2 * weight * product + weight**2 * difference)
-        share = self.shrinkage * weight
-        return share, error + 2 * share * product + share**2 * difference
+        mixing_weight = self.shrinkage * weight
+        return mixing_weight, error + 2 * mixing_weight * product + mixing_weight**2 * difference
 
-    def window_scores(self, numbers: Tensor, share: float | None) -> Tensor:
+    def window_scores(self, numbers: Tensor, mixing_weight: float | None) -> Tensor:
         """Return the MSE (n,) of windows with the numbers (n, 3) at a mixing weight."""
-        assert share is not None
-        return numbers @ numbers.new_tensor([1.0, 2 * share, share**2])
+        assert mixing_weight is not None
+        return numbers @ numbers.new_tensor([1.0, 2 * mixing_weight, mixing_weight**2])
 
-    def scaled_at(self, share: float) -> Scores:
+    def scaled_at(self, mixing_weight: float) -> Scores:
         """Return MSE and MAE of the z-scores at the mixing weight of a candidate."""
-        weights = self.squared.new_tensor([1.0, 2 * share, share**2])
-        place = round(10 * share / self.shrinkage)
+        weights = self.squared.new_tensor([1.0, 2 * mixing_weight, mixing_weight**2])
+        place = round(10 * mixing_weight / self.shrinkage)
         return {"mse": float(self.squared @ weights / self.count), "mae": float(self.absolute[place] / self.count)}
 
     def scaled(self) -> Scores:
@@ -246,24 +246,26 @@ class QuantileSums:
         if len(numbers) == 1:
             return None, float(numbers[0])
         assert isinstance(self.median, MixingSums)
-        share = self.median.shrinkage * MIXING_WEIGHTS[int(numbers.argmin())]
-        return share, float(self.window_scores(numbers[None], share)[0])
+        mixing_weight = self.median.shrinkage * MIXING_WEIGHTS[int(numbers.argmin())]
+        return mixing_weight, float(self.window_scores(numbers[None], mixing_weight)[0])
 
-    def window_scores(self, numbers: Tensor, share: float | None) -> Tensor:
+    def window_scores(self, numbers: Tensor, mixing_weight: float | None) -> Tensor:
         """Return the loss (n,) of windows with the numbers (n, 11) or (n, 1) at a mixing weight.
 
         Between two candidates it is interpolated linearly, which is at least the loss, a convex function of the weight.
         """
-        if share is None:
+        if mixing_weight is None:
             return numbers[:, 0]
-        place = min(int(share * 10 + 1e-9), len(MIXING_WEIGHTS) - 2)
-        part = 10 * share - place
+        place = min(int(mixing_weight * 10 + 1e-9), len(MIXING_WEIGHTS) - 2)
+        part = 10 * mixing_weight - place
         return (1 - part) * numbers[:, place] + part * numbers[:, place + 1]
 
     def scaled(self) -> Scores:
         """Return the mean quantile loss at the mixing weight, and MSE and MAE of the median there."""
-        share, loss = self.choose(self.losses / self.count)
-        point = self.median.scaled() if isinstance(self.median, ErrorSums) else self.median.scaled_at(share or 0.0)
+        mixing_weight, loss = self.choose(self.losses / self.count)
+        point = (
+            self.median.scaled() if isinstance(self.median, ErrorSums) else self.median.scaled_at(mixing_weight or 0.0)
+        )
         return {**point, "quantile_loss": loss}
 
 

@@ -13,7 +13,7 @@ from forecast.data.windows import Batch
 from forecast.evaluation.adaptive import Adaptive
 from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate, residual_places
-from forecast.evaluation.holdout import Fold, HeldOut, Residuals, best_power, held_out, split_residuals
+from forecast.evaluation.holdout import HeldOut, HeldOutBlock, Residuals, best_power, held_out, split_residuals
 from forecast.evaluation.limits import Limits
 from forecast.evaluation.linear_maps import CrossFit
 from forecast.evaluation.metrics import Units, seasonal_error
@@ -26,22 +26,22 @@ def score(
     data: ForecastData,
     ridge: Ridge,
     group: Group = ALONE,
-    folds: Sequence[Fold] | None = None,
+    held_out_blocks: Sequence[HeldOutBlock] | None = None,
     cross_fits: Sequence[CrossFit] = (),
 ) -> dict[str, Row | None]:
     """Return each forecaster's evaluations on the validation and test splits, in float32, and calibrate its intervals.
 
     `linear_path` is None if the model has none, `seasonal_naive` if the training split is shorter than a season. The
     processes of `group` share the windows; the leading process has all results. The residuals that calibrate the model
-    and its linear path come from windows that did not select their weights, given `folds`; without `folds`, from all
-    validation windows. The `cross_fits` of a network whose forecast is the start of its linear path add residuals of
-    training windows to those of the network and the ridge. The errors of the ridge on training windows choose how
+    and its linear path come from windows that did not select their weights, given `held_out_blocks`; without them, from
+    all validation windows. The `cross_fits` of a network whose forecast is the start of its linear path add residuals
+    of training windows to those of the network and the ridge. The errors of the ridge on training windows choose how
     far intervals follow recent errors.
     """
     power, limits = 0.0, scaled_limits(data)
     if group.leads:
         power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, limits)
-    scorer = _Scorer(network, data, group, folds, group.hand_out(power) if group.size > 1 else power, limits)
+    scorer = _Scorer(network, data, group, held_out_blocks, group.hand_out(power) if group.size > 1 else power, limits)
 
     def linear_path(batch: Batch) -> Tensor:
         return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
@@ -78,7 +78,7 @@ class _Scorer:
     network: Informer
     data: ForecastData
     group: Group
-    folds: Sequence[Fold] | None
+    held_out_blocks: Sequence[HeldOutBlock] | None
     power: float
     limits: Limits
 
@@ -100,8 +100,8 @@ class _Scorer:
         limits = self.limits
         validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units, limits=limits)
         residuals: HeldOut | None = None
-        if selected and self.folds is not None:
-            residuals = held_out(forecaster, self.network, windows, self.folds, size, group, limits)
+        if selected and self.held_out_blocks is not None:
+            residuals = held_out(forecaster, self.network, windows, self.held_out_blocks, size, group, limits)
         elif group.leads:
             residuals = split_residuals(validation, windows, selected=selected)
         calibration, adaptive = None, None

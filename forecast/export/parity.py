@@ -12,14 +12,15 @@ from torch import Tensor
 from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.calendar import future_index
-from forecast.data.series import Series
 from forecast.data.settings import FILE, DataSettings
 from forecast.data.sources import lies_within, load_source
 from forecast.evaluation.intervals import middle
 from forecast.model.original_units import Context, stack
-from forecast.predict.forecaster import Forecaster, Model
+from forecast.predict.contexts import Model
+from forecast.predict.forecaster import Forecaster
 from forecast.runs.resume import read_config
 from forecast.runs.run import RESULT, Run
+from forecast.tables.series import Series
 
 BOUND = 1e-4
 """Largest accepted difference, in standard deviations of the training split."""

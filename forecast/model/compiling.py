@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from forecast.common.errors import InputError, first_line
+from forecast.model.batch_norm import BatchNorm
 from forecast.model.informer import Informer
-from forecast.model.kernels.batch_norm import BatchNorm
 
 LEAF_SPEC = r"`isinstance\(treespec, LeafSpec\)` is deprecated"
 """Warning to ignore: Lightning 2.6 and torch.export call a function that torch 2.13 deprecates."""

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from forecast.attention._masks import Mask, zero_masked
+from forecast.model.batch_norm import BatchNorm
 from forecast.model.kernels import feed_forward as kernel
 from forecast.model.kernels import use_cpu_kernels
-from forecast.model.kernels.batch_norm import BatchNorm
 from forecast.model.kernels.distilling import distil
 from forecast.model.kernels.dropout import Dropout
 from forecast.model.multi_head import MultiHeadAttention

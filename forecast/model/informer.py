@@ -130,14 +130,14 @@ class Informer(nn.Module):
         return isinstance(self.combination, WeightedMean)
 
     @property
-    def share(self) -> float | None:
+    def mixing_weight(self) -> float | None:
         """Mixing weight of the encoder-decoder in [0, 1]; None if the forecast is not a weighted mean."""
-        return round(float(self.combination.share), 6) if isinstance(self.combination, WeightedMean) else None
+        return round(float(self.combination.mixing_weight), 6) if isinstance(self.combination, WeightedMean) else None
 
     @property
     def reads_known(self) -> bool:
         """Whether the forecast depends on known covariates: through the encoder-decoder, or the linear path."""
-        return self.share != 0 or (self.linear_path is not None and self.linear_path.reads_known)
+        return self.mixing_weight != 0 or (self.linear_path is not None and self.linear_path.reads_known)
 
     def forward_apart(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None

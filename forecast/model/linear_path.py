@@ -104,20 +104,20 @@ class Sum(nn.Module):
 class WeightedMean(nn.Module):
     """Weighted mean of two forecasts, each trained on its own loss; only the gradient norm is limited jointly.
 
-    `share`, the weight of the encoder-decoder in [0, 1], is 0 at first. Training sets it to the best weight on
+    `mixing_weight`, the weight of the encoder-decoder in [0, 1], is 0 at first. Training sets it to the best weight on
     validation, shrunk towards 0. Errors of separate forecasts partly cancel, whereas a model of residuals also learns
     their noise. Source: Bates and Granger, "The Combination of Forecasts", Operational Research Quarterly 20 (1969).
     """
 
-    share: Tensor
+    mixing_weight: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("share", torch.zeros(()))
+        self.register_buffer("mixing_weight", torch.zeros(()))
 
     def forward(self, decoded: Tensor, linear: Tensor, level: Tensor) -> Tensor:
-        return linear + self.share * (decoded - linear)
+        return linear + self.mixing_weight * (decoded - linear)
 
     def quantiles(self, decoded: Tensor, linear: Tensor) -> Tensor:
         """Return the weighted mean of two quantile forecasts (B, h, C, K), in a form that keeps their order exactly."""
-        return (1 - self.share) * linear + self.share * decoded
+        return (1 - self.mixing_weight) * linear + self.mixing_weight * decoded

@@ -1,7 +1,7 @@
 """The two models, `patch_informer` and `informer`, each a function of its options."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from torch import nn
 from forecast import attention
 from forecast.common.bounds import check_sizes
 from forecast.common.errors import InputError
-from forecast.common.settings import check_least, check_options
+from forecast.common.settings import option, read_options, settings
 from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.encoder import Distilling, Encoder, EncoderLayer
 from forecast.model.informer import Informer
@@ -35,64 +35,59 @@ class Mechanisms:
     cross: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@settings
 class Options:
     """Options of both models."""
 
-    d_model: int
-    num_heads: int
-    head_dim: int | None
-    d_ff: int
-    encoder_layers: int
-    decoder_layers: int
-    dropout: float
+    d_model: int = option("Width of a token.", least=1)
+    num_heads: int = option("Heads of each attention.", least=1)
+    head_dim: int | None = option("Width of a head; null: d_model / num_heads.", least=1)
+    d_ff: int = option("Width of the feed-forward layers.", least=1)
+    encoder_layers: int = option("Layers of the encoder.", least=1)
+    decoder_layers: int = option("Layers of the decoder.", least=1)
+    dropout: float = option("Share of activations that training sets to zero.", least=0, most=MOST_DROPPED)
 
 
 PATCH = 24
 """Steps of a patch of `patch_informer` that no one chose; a training chooses them for its table."""
 
 
-@dataclass(frozen=True)
+@settings
 class PatchInformerOptions(Options):
-    """Options of `patch_informer`.
+    """Options of `patch_informer`."""
 
-    Attributes
-    ----------
-    patch_length
-        Steps of a patch; None: `PATCH`, or the look-back if that is shorter.
-    stride
-        Steps between the starts of two patches; None: `patch_length`.
-    channels
-        "independent": one sequence per target. "mixed": one sequence of all channels.
-    level
-        Mean that is subtracted from a window: "last_patch" or "window".
-    queries
-        Decoder queries: "learned", or "last_patch", learned plus the token of the last patch.
-    linear_path
-        "weighted": weighted mean with a closed-form linear path. "ridge": sum with a linear path that starts in closed
-        form. "zero": sum with one that starts at zero. False: no linear path.
-    path_weights
-        Linear maps of the linear path: "shared" by all series, or one for each ("series").
-    response_width
-        Width of the network that explains the targets by the known inputs of a step; 0: none.
-    """
-
-    patch_length: int | None
-    stride: int | None
-    channels: str
-    level: str
-    queries: str
-    linear_path: str | bool
-    path_weights: str
-    response_width: int
+    patch_length: int | None = option("Steps in a token; null: follows from the table.", unit="steps", least=1)
+    stride: int | None = option("Steps between tokens; null: patch_length.", unit="steps", least=1)
+    level: str = option(
+        "Reference level of a window: mean of its last patch (last_patch) or of all steps (window).",
+        choices=("last_patch", "window"),
+    )
+    queries: str = option(
+        "Queries of the decoder: learned, or learned plus the last patch (last_patch).",
+        choices=("last_patch", "learned"),
+    )
+    channels: str = option(
+        "One sequence for each target (independent), or one of all channels (mixed).", choices=("independent", "mixed")
+    )
+    linear_path: str | bool = option(
+        "Mixture with a linear path: weighted (mean), ridge or zero (sum, by start), false (no path).",
+        choices=("weighted", "ridge", "zero", "false"),
+        checked=False,
+    )
+    path_weights: str = option(
+        "Maps of the linear path: shared by all series, or one for each (series).", choices=("shared", "series")
+    )
+    response_width: int = option(
+        "Width of a network that explains targets by the known inputs of their step; 0: none.", least=0
+    )
 
 
-@dataclass(frozen=True)
+@settings
 class InformerOptions(Options):
-    """Options of `informer`: steps of the start token, and whether to distil between encoder layers."""
+    """Options of `informer`."""
 
-    start_length: int
-    distil: bool
+    start_length: int = option("Last steps of the look-back that the decoder reads.", unit="steps")
+    distil: bool = option("Halve the length after each encoder layer but the last.")
 
 
 OPTIONS: dict[str, type[PatchInformerOptions | InformerOptions]] = {
@@ -100,33 +95,17 @@ OPTIONS: dict[str, type[PatchInformerOptions | InformerOptions]] = {
     "informer": InformerOptions,
 }
 
-CHOICES = {
-    "channels": ("independent", "mixed"),
-    "level": ("last_patch", "window"),
-    "path_weights": ("shared", "series"),
-    "queries": ("last_patch", "learned"),
-}
-
 
 def build(name: str, sizes: Sizes, mechanisms: Mechanisms, **options: Any) -> Informer:
     """Build the model `name` from plain values; raise InputError if an option is unknown, missing or out of range."""
     if name not in OPTIONS:
         raise InputError(f"model {name!r} does not exist: choose one of {', '.join(OPTIONS)}")
-    known = [field.name for field in fields(OPTIONS[name])]
-    if set(options) != set(known):
-        wrong = ", ".join(sorted(set(options) ^ set(known)))
-        raise InputError(f"model={name}: {wrong} missing or unknown: the options are {', '.join(known)}")
-    check_options(OPTIONS[name], options, "model")
-    for key, value in options.items():
-        if isinstance(value, int) and not isinstance(value, bool) and key not in ("start_length", "dropout"):
-            check_least(value, 0 if key == "response_width" else 1, f"model.{key}")
+    values = read_options(OPTIONS[name], options, "model")
     try:
-        check_sizes(options, "model")
+        check_sizes(values, "model")
     except ValueError as error:
         raise InputError(str(error)) from None
-    if not 0 <= options["dropout"] <= MOST_DROPPED:
-        raise InputError(f"model.dropout={options['dropout']}: must be at least 0 and at most {MOST_DROPPED}")
-    chosen = OPTIONS[name](**options)
+    chosen = OPTIONS[name](**values)
     if isinstance(chosen, PatchInformerOptions):
         return patch_informer(sizes, mechanisms, chosen)
     return informer(sizes, mechanisms, chosen)
@@ -209,9 +188,6 @@ def _check_patches(sizes: Sizes, options: PatchInformerOptions, patch_length: in
             f"model.stride {stride}, model.patch_length {patch_length}, context_length {sizes.context_length}: "
             "1 <= stride <= patch_length <= context_length must hold"
         )
-    for key, choices in CHOICES.items():
-        if (value := getattr(options, key)) not in choices:
-            raise InputError(f"model.{key} {value!r}: choose {' or '.join(choices)}")
     if patch_length == 1 and options.level == options.queries == "last_patch":
         raise InputError(
             "model.patch_length=1, model.level=last_patch, model.queries=last_patch: the last patch less its level is "

@@ -14,12 +14,12 @@ from forecast.common.errors import InputError
 from forecast.common.files import PARQUET, TEXT, check_place, replacing, sha256
 
 if TYPE_CHECKING:
-    from forecast.data.series import Series
     from forecast.predict.ensemble import Ensemble
+    from forecast.predict.forecast import Question
     from forecast.predict.forecaster import Forecaster
-    from forecast.predict.intervals import Question
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
+    from forecast.tables.series import Series
 
 FORMATS = (TEXT, PARQUET[0])
 
@@ -142,7 +142,7 @@ class Asked:
 
     def question(self) -> "Question":
         """Return the question to the model; raise InputError if an option is out of range."""
-        from forecast.predict.intervals import Question, cheapest_quantile
+        from forecast.predict.forecast import Question, cheapest_quantile
         from forecast.predict.output import parse_cost
 
         quantile = self.quantile if self.cost is None else cheapest_quantile(*parse_cost(self.cost))
@@ -303,7 +303,9 @@ def _announce(forecaster: "Forecaster | Ensemble", attention: str) -> None:
     assert isinstance(forecaster, Forecaster)
     assert forecaster.path is not None
     run = Run(forecaster.path)
-    unchanged = "; the forecast does not change: it is the linear path alone" if run.load_model().share == 0 else ""
+    unchanged = (
+        "; the forecast does not change: it is the linear path alone" if run.load_model().mixing_weight == 0 else ""
+    )
     print(f"attention: {attention} instead of {trained_attention(run)}, used to train {run.path}{unchanged}")
 
 

@@ -1,7 +1,6 @@
 """The answer of a trained model to a question: forecast, intervals, naive forecast, warnings."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,18 +10,16 @@ from torch import Tensor
 from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import season_name, seasonal_period
-from forecast.data.series import Series
 from forecast.data.training_range import CLEAR, MARGIN, TrainingRange
 from forecast.evaluation.adaptive import SPAN, RowErrors, stretched
 from forecast.evaluation.intervals import middle
 from forecast.evaluation.limits import WindowLimits
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
+from forecast.predict.contexts import TrainedModel
 from forecast.predict.exported import Exported
-from forecast.predict.intervals import Forecast, Question
-
-if TYPE_CHECKING:
-    from forecast.predict.forecaster import Forecaster
+from forecast.predict.forecast import Forecast, Question
+from forecast.tables.series import Series
 
 MAX_PAST = 96
 """Largest number of earlier forecasts that scale an interval: neighbours share most of their targets."""
@@ -39,7 +36,7 @@ class _Scale:
     forecasts: int
 
 
-def answer(forecaster: "Forecaster", series: Series, question: Question) -> Forecast:
+def answer(forecaster: TrainedModel, series: Series, question: Question) -> Forecast:
     """Return the forecast of the steps after a checked series, with the intervals of a question."""
     forecaster.check_question(question)
     context, dates = forecaster.context(series, beyond_training=question.beyond_training)
@@ -68,7 +65,7 @@ def answer(forecaster: "Forecaster", series: Series, question: Question) -> Fore
 
 
 def _quantiles(
-    forecaster: "Forecaster", series: Series, context: Context, output: Tensor, question: Question
+    forecaster: TrainedModel, series: Series, context: Context, output: Tensor, question: Question
 ) -> tuple[Tensor, str, tuple[int, ...]]:
     """Return the quantiles of a question (1, h, C, Q), the name of their form, and the number of earlier forecasts."""
     spread, forms = _spread(forecaster, context), forecaster.forms
@@ -89,7 +86,7 @@ NOT_FOR_THE_MODEL = (EXPORTED, USELESS, TOO_FEW)
 """Reasons for plain intervals that more rows do not change."""
 
 
-def _scale(forecaster: "Forecaster", series: Series, context: Context, question: Question) -> _Scale | str:
+def _scale(forecaster: TrainedModel, series: Series, context: Context, question: Question) -> _Scale | str:
     """Return the scale of adaptive intervals, or why they are plain."""
     adaptive, horizon = forecaster.forms.adaptive, forecaster.horizon
     if adaptive is None:
@@ -115,7 +112,7 @@ def _scale(forecaster: "Forecaster", series: Series, context: Context, question:
     return _Scale(adaptive.scale(size), len(origins))
 
 
-def _residuals(forecaster: "Forecaster", series: Series, origins: np.ndarray, forecast: Tensor) -> Tensor:
+def _residuals(forecaster: TrainedModel, series: Series, origins: np.ndarray, forecast: Tensor) -> Tensor:
     """Return truth minus forecast (B, h, C_out), original units; NaN after the last row or where not measured."""
     rows, end = origins[:, None] + np.arange(forecaster.horizon), len(series.frame)
     truth = series.frame[forecaster.targets].to_numpy(np.float64)
@@ -126,7 +123,7 @@ def _residuals(forecaster: "Forecaster", series: Series, origins: np.ndarray, fo
     return torch.from_numpy(known) - forecast
 
 
-def _limits(forecaster: "Forecaster", context: Context) -> WindowLimits | None:
+def _limits(forecaster: TrainedModel, context: Context) -> WindowLimits | None:
     """Return the limits of the forecasts of windows, original units; None if the model knows none."""
     if forecaster.facts is None:
         return None
@@ -135,7 +132,7 @@ def _limits(forecaster: "Forecaster", context: Context) -> WindowLimits | None:
     return forecaster.facts.limits.at(context.past[..., :count], observed, forecaster.horizon)
 
 
-def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
+def _spread(forecaster: TrainedModel, context: Context) -> Tensor:
     """Return the spread (B, 1, C_out) of each window's targets, original units."""
     count = len(forecaster.targets)
     scaled = (
@@ -145,7 +142,7 @@ def _spread(forecaster: "Forecaster", context: Context) -> Tensor:
     return window_spread(scaled.to(torch.float32), observed).double() * forecaster.target_scale
 
 
-def _earlier_origins(forecaster: "Forecaster", series: Series) -> np.ndarray:
+def _earlier_origins(forecaster: TrainedModel, series: Series) -> np.ndarray:
     """Return the rows of the input at which earlier forecasts begin, evenly spaced, rising.
 
     They lie after the training rows, whose errors are smaller. As in training, a forecast does not begin in a gap whose
@@ -163,7 +160,7 @@ def _earlier_origins(forecaster: "Forecaster", series: Series) -> np.ndarray:
     return origins
 
 
-def _is_after_training(forecaster: "Forecaster", series: Series) -> np.ndarray:
+def _is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
     """Return which rows (N,) are later than the last training row; none if their times cannot be compared with it."""
     index = pd.DatetimeIndex(series.frame.index)
     facts = None if forecaster.facts is None else forecaster.facts.calibration
@@ -175,7 +172,7 @@ def _is_after_training(forecaster: "Forecaster", series: Series) -> np.ndarray:
     return np.asarray(own > trained[0])
 
 
-def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
+def warnings_of(forecaster: TrainedModel, series: Series) -> list[str]:
     """Return warnings about look-back and horizon of a checked series and about the model, in words."""
     facts = forecaster.facts
     if facts is None:
@@ -186,14 +183,14 @@ def warnings_of(forecaster: "Forecaster", series: Series) -> list[str]:
     return [*warnings, *_horizon_warnings(forecaster, series)]
 
 
-def known_warnings(forecaster: "Forecaster", series: Series) -> list[str]:
+def known_warnings(forecaster: TrainedModel, series: Series) -> list[str]:
     """Return warnings about known numbers of look-back and horizon that are clearly outside the range of training."""
     past = _look_back_warnings(forecaster, series, forecaster.known_range, CLEAR)
     return [*past, *_horizon_warnings(forecaster, series, CLEAR)]
 
 
 def _look_back_warnings(
-    forecaster: "Forecaster", series: Series, limits: TrainingRange, margin: float = MARGIN
+    forecaster: TrainedModel, series: Series, limits: TrainingRange, margin: float = MARGIN
 ) -> list[str]:
     """Return warnings about the columns of `limits` in the look-back of a checked series."""
     names, rows = list(limits.columns), slice(max(0, len(series.frame) - forecaster.context_length), None)
@@ -202,7 +199,7 @@ def _look_back_warnings(
     return limits.warnings(context, seen, margin) if names else []
 
 
-def _horizon_warnings(forecaster: "Forecaster", series: Series, margin: float = MARGIN) -> list[str]:
+def _horizon_warnings(forecaster: TrainedModel, series: Series, margin: float = MARGIN) -> list[str]:
     """Return warnings about the known numbers of the horizon."""
     limits = forecaster.known_range
     if not limits.columns:

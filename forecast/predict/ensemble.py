@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.repair import Policies
-from forecast.data.roles import OPTIONS
-from forecast.data.series import Series
+from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.intervals import Forecast, Question, mean_of
 from forecast.runs.run import Run
+from forecast.tables.repair import Policies
+from forecast.tables.roles import OPTIONS
+from forecast.tables.series import Series
 
 ALIKE = ("horizon", *OPTIONS.values(), "time_column", "frequency", "policies")
 """Properties that must be equal in an ensemble; look-back, model and seed may differ."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.common.files import check_stored, parse_json
-from forecast.runs.run import DAMAGE, FORMAT, WEIGHTS, Run
+from forecast.runs.run import DAMAGE, FORMAT, OTHER_FORMAT, WEIGHTS, Run
 
 OPENING, WRITING = ("onnxruntime",), ("onnx", "onnxscript", "onnxruntime")
 """Packages to open and to write an .onnx file; a .pt2 file needs only torch."""
@@ -199,10 +199,7 @@ def open_bytes(content: bytes, path: Path) -> Exported:
         reason = " ".join(str(error).split())[:100] or type(error).__name__
         raise InputError(f"{path}: not a model written by forecast.export ({reason}): export it again") from None
     if exported.facts.get("format") != FORMAT:
-        raise InputError(
-            f"{path}: not of format {FORMAT}, but of another version of the program: export it again, "
-            "or use that version"
-        )
+        raise InputError(f"{path}: {OTHER_FORMAT}: export it again, or use that version")
     return exported
 
 

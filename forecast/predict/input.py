@@ -11,9 +11,9 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
-from forecast.data.series import Series, series_from_frame
-from forecast.data.table import tidy_names
-from forecast.data.timestamps import holds_times
+from forecast.tables.series import Series, series_from_frame
+from forecast.tables.table import tidy_names
+from forecast.tables.timestamps import holds_times
 
 ENDS_IN_GAP = "ends in a gap"
 """Beginning of the note on an input whose last rows lack values."""

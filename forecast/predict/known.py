@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.clock import Clock
 from forecast.data.known import KnownEncoder
-from forecast.data.labels import EMPTY
-from forecast.data.series import Ahead, Series
+from forecast.tables.clock import Clock
+from forecast.tables.labels import EMPTY
+from forecast.tables.series import Ahead, Series
 
 SHOWN = 3
 """Largest number of column names in a message."""

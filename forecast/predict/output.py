@@ -15,11 +15,11 @@ from forecast.evaluation.coverage import calibrating_windows, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
-from forecast.predict.intervals import Forecast, Question
+from forecast.predict.forecast import Forecast, Question
 
 if TYPE_CHECKING:
-    from forecast.data.series import Series
     from forecast.predict.forecaster import Forecaster
+    from forecast.tables.series import Series
 
 LAYOUTS = ("wide", "long")
 

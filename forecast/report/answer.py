@@ -31,6 +31,7 @@ from forecast.report.costs import (
     verdict,
 )
 from forecast.report.decision import advice, beaten_words, void_words
+from forecast.report.groups import CONTROL, REFERENCE, RunGroup, Setting
 from forecast.report.leaving import (
     at_each_look_back,
     look_backs_of,
@@ -52,7 +53,6 @@ from forecast.report.phrases import (
     signed,
     with_deviation,
 )
-from forecast.report.sections import CONTROL, REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
 from forecast.runs.summary import TIME
 
@@ -71,30 +71,30 @@ UNEQUAL = 1.1
 """Least ratio of training steps that a report names if a time limit ended trainings."""
 
 
-def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Answer:
+def answer(group: RunGroup, comparisons: Comparisons, left_out: int = 0) -> Answer:
     """Return the answer: the decision, the main result, its limits and the control, as far as there is room.
 
     `left_out` is the number of folders that the report leaves out.
     """
     chosen = main_pair(comparisons)
     beaten, lowest, short = (
-        list(beaten_words(section, comparisons)),
-        list(_lowest(section, comparisons)),
-        list(_short(section)),
+        list(beaten_words(group, comparisons)),
+        list(_lowest(group, comparisons)),
+        list(_short(group)),
     )
-    if not section.same_windows:
+    if not group.same_windows:
         beaten, lowest = [], list(_different_windows(comparisons))
-    void = list(void_words(section))
+    void = list(void_words(group))
     decision = [*void, *beaten]
-    take = [] if short or not section.same_windows else list(advice(section, comparisons, void=bool(void)))
-    news = [*(take if decision else []), *_headline(section, comparisons, chosen), *([] if beaten else lowest)]
+    take = [] if short or not group.same_windows else list(advice(group, comparisons, void=bool(void)))
+    news = [*(take if decision else []), *_headline(group, comparisons, chosen), *([] if beaten else lowest)]
     limits = [
-        *_equal_times(section), *([] if void else _linear_paths(section)), *_left_out(left_out), *busy_words(section),
+        *_equal_times(group), *([] if void else _linear_paths(group)), *_left_out(left_out), *busy_words(group),
     ]  # fmt: skip
-    control = _control_pair(section, comparisons)
+    control = _control_pair(group, comparisons)
     findings = [
         *([] if control is None else [_control(control)]),
-        *(_indistinguishable(section, comparisons) if section.same_windows else []),
+        *(_indistinguishable(group, comparisons) if group.same_windows else []),
     ]
     room = MOST - len(decision) - len(news) - len(short)
     limits, less = limits[: max(0, room)], limits[max(0, room) :]
@@ -105,29 +105,29 @@ def answer(section: Section, comparisons: Comparisons, left_out: int = 0) -> Ans
         *less,
         *other,
         *([] if decision else take),
-        *_budget(section),
+        *_budget(group),
         *(lowest if beaten else []),
         *([] if chosen is None else _other_costs(chosen)),
-        *_look_backs(section, comparisons),
-        *_other_controls(section, comparisons, control),
-        *_names(section, comparisons),
+        *_look_backs(group, comparisons),
+        *_other_controls(group, comparisons, control),
+        *_names(group, comparisons),
     ]
     sentences = [*decision, *short, *news] if decision else [*news, *short]
     sentences = [*sentences, *findings, *limits]
     fill = max(0, FEWEST - len(sentences))
     sentences, details = sentences + details[:fill], details[fill:]
-    return Answer([_in_section(section, sentences[0]), *sentences[1:MOST]], [*sentences[MOST:], *details])
+    return Answer([_in_group(group, sentences[0]), *sentences[1:MOST]], [*sentences[MOST:], *details])
 
 
-def _in_section(section: Section, sentence: str) -> str:
+def _in_group(group: RunGroup, sentence: str) -> str:
     """Return the first sentence of an answer, which names the data and the horizon."""
-    return f"On {section.title}, {sentence[0].lower()}{sentence[1:]}"
+    return f"On {group.title}, {sentence[0].lower()}{sentence[1:]}"
 
 
-def _headline(section: Section, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
+def _headline(group: RunGroup, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
     """Yield the main result: first the training time, then the error; no error if neither forecast uses attention."""
     if chosen is None:
-        yield from _without_times(section, comparisons)
+        yield from _without_times(group, comparisons)
         return
     where = f"At look-back {chosen.setting.look_back:,},"
     own, against = f"`{chosen.setting.arm}`", f"`{chosen.against.arm}`"
@@ -150,19 +150,19 @@ def _sentence(clause: str) -> str:
     return f"{clause[0].upper()}{clause[1:]}."
 
 
-def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
+def _without_times(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
     """Yield the headline without training times: the reason, or the error if other processes disturbed the timing."""
-    if section.reference is None:
+    if group.reference is None:
         yield f"No run has attention={REFERENCE}, the reference of all comparisons."
         return
-    if all(setting.mechanism == REFERENCE for setting in section.settings):
+    if all(setting.mechanism == REFERENCE for setting in group.settings):
         yield f"All runs have attention={REFERENCE}; the tables compare their other options."
         return
-    if all(setting.mechanism in (REFERENCE, CONTROL) for setting in section.settings):
-        yield f"No mechanism except the control was trained to compare with `{section.reference}`."
+    if all(setting.mechanism in (REFERENCE, CONTROL) for setting in group.settings):
+        yield f"No mechanism except the control was trained to compare with `{group.reference}`."
         return
     if not (pairs := pairs_of(comparisons)):
-        yield f"No mechanism was trained at a look-back of `{section.reference}`."
+        yield f"No mechanism was trained at a look-back of `{group.reference}`."
         return
     if any(verdict(TRAINING, pair.setting, pair.against) == BUSY for pair in pairs):
         yield from _on_a_busy_machine(pairs)
@@ -170,7 +170,7 @@ def _without_times(section: Section, comparisons: Comparisons) -> Iterator[str]:
     if any(pair.setting.conditions == pair.against.conditions for pair in pairs):
         yield "Training was not timed: timing skips the first steps, and too few others followed."
         return
-    yield (f"No training time can be compared with `{section.reference}`: devices, batches or other conditions differ.")
+    yield (f"No training time can be compared with `{group.reference}`: devices, batches or other conditions differ.")
 
 
 def _on_a_busy_machine(pairs: Sequence[Comparison]) -> Iterator[str]:
@@ -226,13 +226,13 @@ def _after(pair: Comparison) -> str:
     return f"after {steps} training steps, " if any(map(is_short, runs)) else ""
 
 
-def _lowest(section: Section, comparisons: Comparisons) -> Iterator[str]:
+def _lowest(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
     """Yield the lowest error of a model and the error of the best baseline."""
     best = comparisons.best
     text = f"The lowest test MSE is {with_deviation(error(best), best.deviation(MSE))}"
-    if len(section.settings) > 1 and not all(setting.is_linear_path for setting in section.settings):
+    if len(group.settings) > 1 and not all(setting.is_linear_path for setting in group.settings):
         text += f" (`{best.arm}` at look-back {best.look_back:,})"
-    if baselines := baselines_of(section):
+    if baselines := baselines_of(group):
         lowest = min(baselines, key=lambda baseline: baseline.mse)
         text += f"; the best baseline, {lowest.label}, has {score(lowest.mse)}"
     yield f"{text}."
@@ -245,13 +245,13 @@ def _different_windows(comparisons: Comparisons) -> Iterator[str]:
     yield f"Settings were scored on different test windows: {cure}."
 
 
-def _indistinguishable(section: Section, comparisons: Comparisons) -> Iterator[str]:
+def _indistinguishable(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
     """Yield the fastest setting that is statistically indistinguishable from the lowest error; skip the control.
 
     If none trains clearly faster, yield all indistinguishable settings.
     """
     best = comparisons.best
-    if all(setting.is_linear_path for setting in section.settings):
+    if all(setting.is_linear_path for setting in group.settings):
         return
     pairs = [
         pair for pair in comparisons.with_best.values() if pair.verdict == NOT_SHOWN and not pair.is_of_linear_paths
@@ -279,19 +279,19 @@ def _some(settings: Sequence[Setting]) -> str:
     return listed(names) if len(settings) <= 3 else f"{', '.join(names)} and {len(settings) - 3} more"
 
 
-def _linear_paths(section: Section) -> Iterator[str]:
+def _linear_paths(group: RunGroup) -> Iterator[str]:
     """Yield the number of settings whose forecasts use no attention, if others do."""
-    count = sum(setting.is_linear_path for setting in section.settings)
-    if 0 < count < len(section.settings):
+    count = sum(setting.is_linear_path for setting in group.settings)
+    if 0 < count < len(group.settings):
         yield (
-            f"In {count} of {len(section.settings)} settings, validation gave the encoder-decoder no weight: attention "
+            f"In {count} of {len(group.settings)} settings, validation gave the encoder-decoder no weight: attention "
             f"has no part in {'its' if count == 1 else 'their'} forecasts."
         )
 
 
-def _short(section: Section) -> Iterator[str]:
+def _short(group: RunGroup) -> Iterator[str]:
     """Yield whether some trainings were too short to judge errors, and how long one pass is."""
-    runs = [run for setting in section.settings for run in setting.runs]
+    runs = [run for setting in group.settings for run in setting.runs]
     short = [run for run in runs if is_short(run)]
     if not short:
         return
@@ -306,10 +306,10 @@ def _short(section: Section) -> Iterator[str]:
     )
 
 
-def _equal_times(section: Section) -> Iterator[str]:
+def _equal_times(group: RunGroup) -> Iterator[str]:
     """Yield that a time limit gave slower mechanisms fewer steps, if it did."""
     runs: dict[str, list[FinishedRun]] = {}
-    for setting in section.settings:
+    for setting in group.settings:
         runs.setdefault(setting.arm, []).extend(setting.runs)
     if not any(run.result["status"] == TIME for each in runs.values() for run in each):
         return
@@ -327,18 +327,18 @@ def _left_out(count: int) -> Iterator[str]:
         yield f"The table Left out lists {counted(count, 'item')} that the report does not compare."
 
 
-def _control_pair(section: Section, comparisons: Comparisons) -> Comparison | None:
+def _control_pair(group: RunGroup, comparisons: Comparisons) -> Comparison | None:
     """Return the comparison with the control at the longest look-back: of the reference, else of the lowest error."""
-    pairs = [pair for pair in _with_control(section, comparisons) if pair.verdict != NOT_TESTED]
+    pairs = [pair for pair in _with_control(group, comparisons) if pair.verdict != NOT_TESTED]
     longest = max((pair.setting.look_back for pair in pairs), default=None)
     pairs = [pair for pair in pairs if pair.setting.look_back == longest]
-    return min(pairs, key=lambda pair: (pair.setting.arm != section.reference, error(pair.setting)), default=None)
+    return min(pairs, key=lambda pair: (pair.setting.arm != group.reference, error(pair.setting)), default=None)
 
 
-def _with_control(section: Section, comparisons: Comparisons) -> list[Comparison]:
+def _with_control(group: RunGroup, comparisons: Comparisons) -> list[Comparison]:
     """Return the comparisons with the control that answer whether self-attention helps."""
     pairs = [pair for pair in comparisons.control.values() if pair.setting.mechanism != CONTROL]
-    if section.reference is None:
+    if group.reference is None:
         return pairs
     return [pair for pair in pairs if pair.setting.mechanism == REFERENCE]
 
@@ -360,9 +360,9 @@ def _more_or_less(pair: Comparison) -> str:
     return f"{signed(abs(pair.per_cent)).removeprefix('+')} % {'higher' if pair.per_cent > 0 else 'lower'}"
 
 
-def _other_controls(section: Section, comparisons: Comparisons, shown: Comparison | None) -> Iterator[str]:
+def _other_controls(group: RunGroup, comparisons: Comparisons, shown: Comparison | None) -> Iterator[str]:
     """Yield the other comparisons with the control, without those that the sentences on each look-back have."""
-    if section.control is None:
+    if group.control is None:
         yield f"There is no control: add attention={CONTROL} to see whether self-attention helps."
         return
     told = {
@@ -370,7 +370,7 @@ def _other_controls(section: Section, comparisons: Comparisons, shown: Compariso
         for look_back in look_backs_of(comparisons)
         for pair in told_controls(comparisons, look_back)
     }
-    others = [pair for pair in _with_control(section, comparisons) if pair is not shown]
+    others = [pair for pair in _with_control(group, comparisons) if pair is not shown]
     pairs = [pair for pair in others if (pair.setting.key, pair.against.key) not in told]
     alike: dict[tuple[str, str], list[str]] = {}
     for pair in pairs:
@@ -391,13 +391,13 @@ def _other_controls(section: Section, comparisons: Comparisons, shown: Compariso
             yield _control(pair)
 
 
-def _budget(section: Section) -> Iterator[str]:
+def _budget(group: RunGroup) -> Iterator[str]:
     """Yield the amount of training and the number of seeds, if that is one."""
-    runs = [run for setting in section.settings for run in setting.runs]
+    runs = [run for setting in group.settings for run in setting.runs]
     steps = from_to([run.number("model.steps") for run in runs], "{:,.0f}".format)
     yield f"{counted(len(runs), 'run')} of {steps} training steps, {_passes(runs)} over the training data."
-    if singles := sum(len(setting.runs) == 1 for setting in section.settings):
-        yield f"{singles} of {counted(len(section.settings), 'setting')} have one seed: another seed may differ."
+    if singles := sum(len(setting.runs) == 1 for setting in group.settings):
+        yield f"{singles} of {counted(len(group.settings), 'setting')} have one seed: another seed may differ."
 
 
 def _passes(runs: Sequence[FinishedRun]) -> str:
@@ -409,7 +409,7 @@ def _passes(runs: Sequence[FinishedRun]) -> str:
     return f"{over} pass{'' if over == '1' else 'es'}"
 
 
-def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
+def _look_backs(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
     """Yield the look-backs at which mechanisms train faster, if training was timed at two or more; skip the control."""
     pairs = timed_pairs(comparisons)
     look_backs = sorted({pair.setting.look_back for pair in pairs})
@@ -418,12 +418,12 @@ def _look_backs(section: Section, comparisons: Comparisons) -> Iterator[str]:
     faster = [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]
     rest = [look_back for look_back in look_backs if look_back not in {pair.setting.look_back for pair in faster}]
     if rest:
-        aside = " except the control" if section.control else ""
+        aside = " except the control" if group.control else ""
         where = f"At look-back {listed([f'{look_back:,}' for look_back in rest])}"
         yield f"{where}, {no_mechanism(comparisons, rest)}{aside} trains clearly faster than `{REFERENCE}`."
         yield from _reasons(where, [pair for pair in comparisons.reference.values() if pair.setting.look_back in rest])
     for arm in dict.fromkeys(pair.setting.arm for pair in faster):
-        yield from _arm(section, arm, pairs, faster)
+        yield from _arm(group, arm, pairs, faster)
 
 
 def _reasons(where: str, every: Sequence[Comparison]) -> Iterator[str]:
@@ -466,33 +466,33 @@ def _is_unknown(pair: Comparison) -> bool:
     )
 
 
-def _arm(section: Section, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> Iterator[str]:
+def _arm(group: RunGroup, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> Iterator[str]:
     """Yield the look-backs at which an arm is faster, and the interpolated one from which it is."""
     timed, at = (sorted(pair.setting.look_back for pair in some if pair.setting.arm == arm) for some in (pairs, faster))
     everywhere = ", wherever it was timed" if at == timed and len(at) > 1 else ""
     look_backs = listed([f"{look_back:,}" for look_back in at])
     yield f"`{arm}` trains clearly faster than `{REFERENCE}` at look-back {look_backs}{everywhere}."
     before = max((look_back for look_back in timed if look_back < at[0]), default=None)
-    if before is None or at[-1] != timed[-1] or section.reference is None:
+    if before is None or at[-1] != timed[-1] or group.reference is None:
         return
-    crossing = crossing_of(section, arm, TRAINING)
+    crossing = crossing_of(group, arm, TRAINING)
     if crossing is not None and before < crossing < at[0]:
         yield (
-            f"The training time of `{arm}` falls below that of `{section.reference}` near look-back "
+            f"The training time of `{arm}` falls below that of `{group.reference}` near look-back "
             f"{rounded(crossing)} (interpolated)."
         )
 
 
-def _names(section: Section, comparisons: Comparisons) -> Iterator[str]:
+def _names(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
     """Yield the settings without attention in their forecasts, the control, and why baselines have no interval."""
-    if alike := [setting for setting in section.settings if setting.is_linear_path]:
+    if alike := [setting for setting in group.settings if setting.is_linear_path]:
         yield f"Forecast by the linear path alone: {_some(alike)}."
-    if section.control:
+    if group.control:
         yield (
-            f"The control `{section.control}` weights all positions equally: a mechanism that is no better gains "
+            f"The control `{group.control}` weights all positions equally: a mechanism that is no better gains "
             "nothing from its weights."
         )
-    if baselines_of(section):
+    if baselines_of(group):
         yield (
             "Differences to baselines have no confidence interval: a run stores the errors of the model's windows only."
         )

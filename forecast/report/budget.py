@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from forecast.common.files import flatten, look_up
-from forecast.report.sections import Key, Section
+from forecast.report.groups import Key, RunGroup
 from forecast.runs.labels import NOT_SCORED
 from forecast.runs.read import FinishedRun
 from forecast.runs.summary import EARLY
@@ -102,23 +102,23 @@ LEFT_OUT_KEYS = (
 """Keys of the configuration that appear elsewhere, or change neither a score nor a cost."""
 
 
-def facts_of(section: Section) -> list[Fact]:
+def facts_of(group: RunGroup) -> list[Fact]:
     """Return the facts: compared ones first, then the other keys of the configuration that differ."""
-    look_backs = [f"{look_back:,}" for look_back in section.look_backs]
+    look_backs = [f"{look_back:,}" for look_back in group.look_backs]
     facts = [
-        Fact("mechanism", COMPARED if len(section.arms) > 1 else EQUAL, ", ".join(section.arms)),
+        Fact("mechanism", COMPARED if len(group.arms) > 1 else EQUAL, ", ".join(group.arms)),
         Fact("look-back, steps", COMPARED if len(look_backs) > 1 else EQUAL, ", ".join(look_backs)),
-        _fact("seeds", section, {setting.key: [", ".join(map(str, setting.seeds))] for setting in section.settings}),
+        _fact("seeds", group, {setting.key: [", ".join(map(str, setting.seeds))] for setting in group.settings}),
     ]
-    facts += [_read_fact(name, section, read) for name, read in FACTS.items()]
-    return [fact for fact in facts if fact.values] + _options(section)
+    facts += [_read_fact(name, group, read) for name, read in FACTS.items()]
+    return [fact for fact in facts if fact.values] + _options(group)
 
 
-def _options(section: Section) -> list[Fact]:
-    runs = [run for setting in section.settings for run in setting.runs]
+def _options(group: RunGroup) -> list[Fact]:
+    runs = [run for setting in group.settings for run in setting.runs]
     keys = sorted({key for run in runs for key in flatten(run.config)})
     keys = [key for key in keys if not key.startswith(LEFT_OUT_GROUPS) and key not in LEFT_OUT_KEYS]
-    facts = [_read_fact(key, section, _option(key)) for key in keys]
+    facts = [_read_fact(key, group, _option(key)) for key in keys]
     return [fact for fact in facts if fact.state == DIFFERS]
 
 
@@ -126,11 +126,11 @@ def _option(key: str) -> ReadFact:
     return lambda run: flatten(run.config).get(key, "absent")
 
 
-def _read_fact(name: str, section: Section, read: ReadFact) -> Fact:
-    return _fact(name, section, {setting.key: [read(run) for run in setting.runs] for setting in section.settings})
+def _read_fact(name: str, group: RunGroup, read: ReadFact) -> Fact:
+    return _fact(name, group, {setting.key: [read(run) for run in setting.runs] for setting in group.settings})
 
 
-def _fact(name: str, section: Section, values: Mapping[Key, Iterable[Any]]) -> Fact:
+def _fact(name: str, group: RunGroup, values: Mapping[Key, Iterable[Any]]) -> Fact:
     settings: dict[str, set[Key]] = {}  # by value
     numbers = []
     for key, of_runs in values.items():
@@ -141,19 +141,19 @@ def _fact(name: str, section: Section, values: Mapping[Key, Iterable[Any]]) -> F
         return Fact(name, EQUAL, next(iter(settings)))
     if len(settings) > MOST_VALUES and all(isinstance(value, (int, float)) for value in numbers):
         return Fact(name, DIFFERS, f"from {_shown(min(numbers))} to {_shown(max(numbers))}")
-    words = [f"{value or 'none'} ({_names(section, keys)})" for value, keys in settings.items()]
+    words = [f"{value or 'none'} ({_names(group, keys)})" for value, keys in settings.items()]
     return Fact(name, DIFFERS, "; ".join(words))
 
 
-def _names(section: Section, keys: set[Key]) -> str:
+def _names(group: RunGroup, keys: set[Key]) -> str:
     """Name the settings, by arm or look-back alone where that is unique."""
     arms, look_backs = {arm for arm, _ in keys}, {look_back for _, look_back in keys}
-    if keys == {setting.key for setting in section.settings if setting.arm in arms}:
-        return ", ".join(arm for arm in section.arms if arm in arms)
-    if keys == {setting.key for setting in section.settings if setting.look_back in look_backs}:
+    if keys == {setting.key for setting in group.settings if setting.arm in arms}:
+        return ", ".join(arm for arm in group.arms if arm in arms)
+    if keys == {setting.key for setting in group.settings if setting.look_back in look_backs}:
         return f"look-back {', '.join(f'{look_back:,}' for look_back in sorted(look_backs))}"
     names = [f"{arm} at {look_back:,}" for arm, look_back in sorted(keys)]
-    return ", ".join(names) if len(names) <= MOST_VALUES else f"{len(names)} of {len(section.settings)} settings"
+    return ", ".join(names) if len(names) <= MOST_VALUES else f"{len(names)} of {len(group.settings)} settings"
 
 
 def _shown(value: Any) -> str:

@@ -11,13 +11,13 @@ import pandas as pd
 from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from forecast.common.files import look_up
-from forecast.data.table import read_table
 from forecast.evaluation.metrics import skill
 from forecast.evaluation.significance import LEVEL, Interval, mean_interval
-from forecast.report.sections import CONTROL, REFERENCE, Key, Section, Setting
+from forecast.report.groups import CONTROL, REFERENCE, Key, RunGroup, Setting
 from forecast.runs.read import FinishedRun
 from forecast.runs.run import ERRORS
 from forecast.runs.summary import NAMES, typical_skill
+from forecast.tables.table import read_table
 
 Windows: TypeAlias = "pd.Series[float] | str"
 """MSE of each test window on z-scores, mean over seeds, by rising origin; or the reason why there is none."""
@@ -165,7 +165,7 @@ def _per_cent(difference: float, of: float) -> float:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All comparisons of a section, by setting key: with `full`, with `mean` at the same look-back, and with `best`.
+    """All comparisons of a group, by setting key: with `full`, with `mean` at the same look-back, and with `best`.
 
     `best` has the lowest test MSE. It was chosen on these windows, so the level of `with_best` is corrected for all
     pairs of settings (Bonferroni). `seeds` has the standard deviation over seeds by look-back.
@@ -184,14 +184,14 @@ class Comparisons:
         return list({(pair.setting.key, pair.against.key, pair.level): pair for pair in pairs}.values())
 
 
-def compare_all(section: Section, windows: Mapping[Key, Windows] | None = None) -> Comparisons:
-    """Compare the settings of a section by the errors of their windows, by default those in the run folders."""
+def compare_all(group: RunGroup, windows: Mapping[Key, Windows] | None = None) -> Comparisons:
+    """Compare the settings of a group by the errors of their windows, by default those in the run folders."""
     if windows is None:
-        windows = {setting.key: read_windows(setting) for setting in section.settings}
-    seeds = seed_spreads(section.settings)
-    best = min(section.settings, key=error)
-    corrected = 1 - (1 - LEVEL) / max(1, math.comb(len(section.settings), 2))
-    by_key = {setting.key: setting for setting in section.settings}
+        windows = {setting.key: read_windows(setting) for setting in group.settings}
+    seeds = seed_spreads(group.settings)
+    best = min(group.settings, key=error)
+    corrected = 1 - (1 - LEVEL) / max(1, math.comb(len(group.settings), 2))
+    by_key = {setting.key: setting for setting in group.settings}
 
     @cache
     def compared(own: Key, other: Key, level: float) -> Comparison:
@@ -204,8 +204,8 @@ def compare_all(section: Section, windows: Mapping[Key, Windows] | None = None) 
     return Comparisons(
         best=best,
         seeds=seeds,
-        reference=all_against(partial(section.nearest, REFERENCE)),
-        control=all_against(partial(section.nearest, CONTROL)),
+        reference=all_against(partial(group.nearest, REFERENCE)),
+        control=all_against(partial(group.nearest, CONTROL)),
         with_best=all_against(lambda _: best, corrected),
     )
 
@@ -283,7 +283,7 @@ class Baseline:
         return float(look_up(self.scores, MSE))
 
 
-def baselines_of(section: Section) -> list[Baseline]:
+def baselines_of(group: RunGroup) -> list[Baseline]:
     """Return a row for each distinct score of each baseline.
 
     The linear one may change with the look-back: its label has the look-back of its own fit, which is limited.
@@ -291,7 +291,7 @@ def baselines_of(section: Section) -> list[Baseline]:
     rows = []
     for name, title in NAMES.items():
         alike: dict[str, tuple[dict[str, Any], float, set[int], str]] = {}
-        for setting in section.settings:
+        for setting in group.settings:
             for run in setting.runs:
                 scores = run.result["baselines"].get(name)
                 if (mse := look_up(scores, MSE)) is not None:

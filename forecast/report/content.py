@@ -7,15 +7,15 @@ from forecast.common.tables import Table
 from forecast.report.answer import answer
 from forecast.report.budget import DIFFERS
 from forecast.report.comparisons import Comparisons, compare_all
-from forecast.report.diagnosis import Diagnosis, diagnose, is_diagnostic
-from forecast.report.diagnosis_answer import sentences
-from forecast.report.diagnosis_doubts import doubts
-from forecast.report.diagnosis_pictures import draw_diagnosis
-from forecast.report.diagnosis_tables import diagnosis_commands, diagnosis_table
+from forecast.report.diagnosis.answer import sentences
+from forecast.report.diagnosis.correlations import correlation_table
+from forecast.report.diagnosis.doubts import doubts
+from forecast.report.diagnosis.pictures import draw_diagnosis
+from forecast.report.diagnosis.tables import diagnosis_commands, diagnosis_table
+from forecast.report.diagnosis.tasks import Diagnosis, diagnose, is_diagnostic
 from forecast.report.equal_budget import budget_table
+from forecast.report.groups import RunGroup, groups_of
 from forecast.report.pictures import draw_pictures
-from forecast.report.probe_correlations import correlation_table
-from forecast.report.sections import Section, sections_of
 from forecast.report.tables import (
     command_table,
     comparison_table,
@@ -61,10 +61,10 @@ class Chapter:
 
 
 @dataclass(frozen=True)
-class SectionChapter(Chapter):
+class GroupChapter(Chapter):
     """The chapter on settings that forecast the same data."""
 
-    section: Section
+    group: RunGroup
     comparisons: Comparisons
 
 
@@ -87,11 +87,11 @@ class Content:
 def make_content(title: str, found: Found) -> Content:
     """Return the content of the report on the runs."""
     diagnostic = [run for run in found.runs if is_diagnostic(run)]
-    sections = sections_of([run for run in found.runs if not is_diagnostic(run)])
+    groups = groups_of([run for run in found.runs if not is_diagnostic(run)])
     chapters: list[Chapter] = [_diagnosis(diagnostic, found.left_out)] if diagnostic else []
-    for place, section in enumerate(sections, 1):
-        prefix = f"{place}-" if len(sections) > 1 else ""
-        chapters.append(_chapter(section, prefix, () if chapters else found.left_out))
+    for place, group in enumerate(groups, 1):
+        prefix = f"{place}-" if len(groups) > 1 else ""
+        chapters.append(_chapter(group, prefix, () if chapters else found.left_out))
     return Content(title, chapters, left_out_table(found.left_out))
 
 
@@ -114,30 +114,30 @@ def _left_out(left_out: Sequence[tuple[str, str]]) -> str:
     return f"Not in the report: {'; '.join(names)}{f'; and {more} more' if more else ''}."
 
 
-def _chapter(section: Section, prefix: str, left_out: Sequence[tuple[str, str]]) -> SectionChapter:
-    comparisons = compare_all(section)
-    equal = equal_table(section)
-    pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(section)]
+def _chapter(group: RunGroup, prefix: str, left_out: Sequence[tuple[str, str]]) -> GroupChapter:
+    comparisons = compare_all(group)
+    equal = equal_table(group)
+    pictures = [Picture(f"report-{prefix}{name}.png", shows, png) for name, shows, png in draw_pictures(group)]
     trade_offs = [picture for picture in pictures if "look-back" not in picture.file]
     parts: list[Table | Sequence[Picture] | None] = [
-        result_table(section),
-        interval_table(section),
+        result_table(group),
+        interval_table(group),
         trade_offs[1:] or None,
-        front_table(section),
+        front_table(group),
         [picture for picture in pictures if "look-back" in picture.file] or None,
-        range_table(section),
-        crossing_table(section),
-        turns_table(section),
+        range_table(group),
+        crossing_table(group),
+        turns_table(group),
         comparison_table(comparisons),
-        budget_table(section),
+        budget_table(group),
         equal,
-        command_table(section),
+        command_table(group),
     ]
-    answers, details = answer(section, comparisons, len(left_out))
+    answers, details = answer(group, comparisons, len(left_out))
     if differing := [name for name, state, _ in equal.cells if state == DIFFERS]:
         details.append(f"These differ between settings: {', '.join(differing)} (see the table Held equal).")
     if left_out:
         details.append(_left_out(left_out))
     picture = trade_offs[0] if trade_offs else None
     shown = [part for part in parts if part is not None]
-    return SectionChapter(section.title, answers, details, picture, shown, section, comparisons)
+    return GroupChapter(group.title, answers, details, picture, shown, group, comparisons)

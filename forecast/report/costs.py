@@ -11,7 +11,7 @@ from forecast.common.files import look_up
 from forecast.common.timing import LEAST_ROUNDS, Load
 from forecast.evaluation.crossing import crossing, crossing_text
 from forecast.report.comparisons import error
-from forecast.report.sections import Section, Setting
+from forecast.report.groups import RunGroup, Setting
 
 CLEARLY = 1.1
 """Least ratio of costs that counts as a difference: clocks of short runs differ by as much."""
@@ -92,16 +92,16 @@ PROCESSOR = ProcessorTime(
 """The cost that a busy machine can still give: a shared cache or core adds up to a fifth."""
 
 
-def main_conditions(section: Section) -> str:
-    """Return the conditions of most runs of a section; the first in order if several are equally frequent."""
-    counts = Counter(setting.conditions for setting in section.settings for _ in setting.runs)
+def main_conditions(group: RunGroup) -> str:
+    """Return the conditions of most runs of a group; the first in order if several are equally frequent."""
+    counts = Counter(setting.conditions for setting in group.settings for _ in setting.runs)
     return min(counts, key=lambda conditions: (-counts[conditions], conditions))
 
 
-def compared_in_turn(section: Section, cost: Cost) -> bool:
+def compared_in_turn(group: RunGroup, cost: Cost) -> bool:
     """Return whether all settings under the main conditions were timed in the same rounds, undisturbed."""
-    main = main_conditions(section)
-    return timed_together([setting for setting in section.settings if setting.conditions == main], cost)
+    main = main_conditions(group)
+    return timed_together([setting for setting in group.settings if setting.conditions == main], cost)
 
 
 def timed_together(settings: Sequence[Setting], cost: Cost) -> bool:
@@ -110,22 +110,22 @@ def timed_together(settings: Sequence[Setting], cost: Cost) -> bool:
     return len(sweeps) == 1 and all(np.isfinite(cost.in_turn(one)).sum() >= LEAST_ROUNDS for one in settings)
 
 
-def comparable(section: Section, cost: Cost) -> dict[tuple[str, int], float]:
+def comparable(group: RunGroup, cost: Cost) -> dict[tuple[str, int], float]:
     """Return the cost of each setting measured under the main conditions.
 
     A time comes from the rounds if all settings have them, else from the undisturbed runs themselves.
     """
-    main = main_conditions(section)
-    settings = [setting for setting in section.settings if setting.conditions == main]
-    if compared_in_turn(section, cost):
+    main = main_conditions(group)
+    settings = [setting for setting in group.settings if setting.conditions == main]
+    if compared_in_turn(group, cost):
         return {setting.key: float(np.nanmedian(cost.in_turn(setting))) for setting in settings}
     costs = {setting.key: cost.of(setting) for setting in settings if not cost.is_disturbed(setting)}
     return {key: value for key, value in costs.items() if np.isfinite(value) and value > 0}
 
 
-def bar_of(section: Section, cost: Cost, setting: Setting) -> tuple[float, float]:
+def bar_of(group: RunGroup, cost: Cost, setting: Setting) -> tuple[float, float]:
     """Return the distances from the compared cost to the least and the greatest, over rounds or else over seeds."""
-    if not compared_in_turn(section, cost):
+    if not compared_in_turn(group, cost):
         return cost.bar(setting)
     rounds = cost.in_turn(setting)
     middle = float(np.nanmedian(rounds))
@@ -187,36 +187,36 @@ def clearly_cheaper(cost: Cost, setting: Setting, against: Setting) -> bool:
     return bool(cost.clearly * cost.values(setting).max() <= cost.values(against).min())
 
 
-def costs_by_look_back(section: Section, arm: str, cost: Cost) -> dict[int, float]:
+def costs_by_look_back(group: RunGroup, arm: str, cost: Cost) -> dict[int, float]:
     """Return an arm's comparable costs by rising look-back."""
-    return {look_back: value for (name, look_back), value in sorted(comparable(section, cost).items()) if name == arm}
+    return {look_back: value for (name, look_back), value in sorted(comparable(group, cost).items()) if name == arm}
 
 
-def crossing_of(section: Section, arm: str, cost: Cost) -> float | None:
+def crossing_of(group: RunGroup, arm: str, cost: Cost) -> float | None:
     """Return the look-back from which `arm` stays cheaper than the reference; None if it is not at the longest.
 
     Log cost is interpolated linearly over log look-back. The shortest look-back means that one or a shorter one.
     """
-    return crossing(*_pair(section, arm, cost))
+    return crossing(*_pair(group, arm, cost))
 
 
-def crossing_words(section: Section, arm: str, cost: Cost) -> str:
+def crossing_words(group: RunGroup, arm: str, cost: Cost) -> str:
     """Return the crossing as text for a table, if the arm is clearly cheaper at the longest look-back of both."""
-    costs, reference = _pair(section, arm, cost)
+    costs, reference = _pair(group, arm, cost)
     text = crossing_text(costs, reference)
     if crossing(costs, reference) is None:
         return text
     longest = max(set(costs) & set(reference))
-    setting, against = section.at(arm, longest), section.at(section.reference, longest)
+    setting, against = group.at(arm, longest), group.at(group.reference, longest)
     assert setting is not None
     assert against is not None
     return text if clearly_cheaper(cost, setting, against) else f"not clearly up to {longest:,}"
 
 
-def _pair(section: Section, arm: str, cost: Cost) -> tuple[dict[int, float], dict[int, float]]:
-    reference = section.reference
+def _pair(group: RunGroup, arm: str, cost: Cost) -> tuple[dict[int, float], dict[int, float]]:
+    reference = group.reference
     assert reference is not None
-    return costs_by_look_back(section, arm, cost), costs_by_look_back(section, reference, cost)
+    return costs_by_look_back(group, arm, cost), costs_by_look_back(group, reference, cost)
 
 
 Key = TypeVar("Key")
@@ -232,15 +232,15 @@ def non_dominated(points: Mapping[Key, tuple[float, float]]) -> list[Key]:
     return sorted(best, key=lambda key: points[key])
 
 
-def front(section: Section, cost: Cost) -> list[tuple[str, int]]:
+def front(group: RunGroup, cost: Cost) -> list[tuple[str, int]]:
     """Return the keys of the settings on the Pareto front of a cost and the test MSE, the cheapest first.
 
     It is empty if fewer than two settings have a comparable cost, or if errors are of different test windows.
     """
-    costs = comparable(section, cost)
-    if len(costs) < 2 or not section.same_windows:
+    costs = comparable(group, cost)
+    if len(costs) < 2 or not group.same_windows:
         return []
-    errors = {setting.key: error(setting) for setting in section.settings}
+    errors = {setting.key: error(setting) for setting in group.settings}
     return non_dominated({key: (value, errors[key]) for key, value in costs.items()})
 
 
@@ -276,17 +276,17 @@ def basis(cost: Cost, setting: Setting, against: Setting) -> str:
     return IN_TURN if len(rounds_cheaper(cost, setting, against)) else ALONE
 
 
-def busy_words(section: Section) -> Iterator[str]:
+def busy_words(group: RunGroup) -> Iterator[str]:
     """Yield one sentence if other processes disturbed times: how many settings, and what to do."""
-    busy = [setting for setting in section.settings if any(_is_disturbed(cost, setting) for cost in TIMES)]
+    busy = [setting for setting in group.settings if any(_is_disturbed(cost, setting) for cost in TIMES)]
     if not busy:
         return
     again = "run the same command again on a quiet machine"
     if not any(setting.in_turn for setting in busy):
         again = "train again on a quiet machine"
-        again += f", or use {CURE}" if len(section.settings) > 1 else ""
+        again += f", or use {CURE}" if len(group.settings) > 1 else ""
     yield (
-        f"The speed of {len(busy)} of {len(section.settings)} settings cannot be judged, since other processes "
+        f"The speed of {len(busy)} of {len(group.settings)} settings cannot be judged, since other processes "
         f"disturbed the timing: {again}."
     )
 

@@ -9,8 +9,8 @@ from forecast.common.files import look_up
 from forecast.common.tables import Table
 from forecast.common.text import NONE, duration
 from forecast.report.costs import TRAINING, timed_together
+from forecast.report.groups import REFERENCE, RunGroup, Setting
 from forecast.report.phrases import signed, with_deviation
-from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.runs.read import FinishedRun
 
 HEADINGS = ("look-back", "budget", "mechanism", "validation MSE", "against `full`, %")
@@ -41,13 +41,13 @@ class Curves(NamedTuple):
         return np.array([min((mse for spent, mse in curve if spent <= limit), default=np.nan) for curve in self.runs])
 
 
-def budget_table(section: Section) -> Table | None:
+def budget_table(group: RunGroup) -> Table | None:
     """Return the table by look-back and budget; None if no look-back has two settings with validation curves."""
-    rows = [row for look_back in section.look_backs for row in _rows(section, look_back)]
-    return Table("At equal steps and at equal minutes", HEADINGS, rows, _notes(section), words=3) if rows else None
+    rows = [row for look_back in group.look_backs for row in _rows(group, look_back)]
+    return Table("At equal steps and at equal minutes", HEADINGS, rows, _notes(group), words=3) if rows else None
 
 
-def _notes(section: Section) -> list[str]:
+def _notes(group: RunGroup) -> list[str]:
     notes = [
         "Budgets: the fewest and the most steps and training minutes of a run; one of them if they are within 5 %.",
         "Minutes are steps times the time of a step as timed in turn, if the sweep timed its settings so. Else they "
@@ -56,7 +56,7 @@ def _notes(section: Section) -> list[str]:
         "Validation MSE: the least up to that budget, mean ± standard deviation over the seeds; also of weights that "
         "`training.start_confidence` did not accept. A run keeps its least error after its end.",
     ]
-    runs = [run for setting in section.settings for run in setting.runs if run.result.get("validations")]
+    runs = [run for setting in group.settings for run in setting.runs if run.result.get("validations")]
     if any(map(_rate_falls, runs)):
         notes.append(
             "The learning rate falls until the end of a run. So a run that was still going on at a budget might have "
@@ -73,13 +73,13 @@ def _rate_falls(run: FinishedRun) -> bool:
     )
 
 
-def _rows(section: Section, look_back: int) -> Iterator[list[str]]:
-    settings = [setting for arm in section.arms if (setting := section.at(arm, look_back)) is not None]
+def _rows(group: RunGroup, look_back: int) -> Iterator[list[str]]:
+    settings = [setting for arm in group.arms if (setting := group.at(arm, look_back)) is not None]
     settings = [one for one in settings if all(run.result.get("validations") for run in one.runs)]
     if len(settings) < 2:
         return
-    yield from _cells(section, _over_steps(settings), lambda limit: f"{limit:,.0f} steps")
-    yield from _cells(section, _over_seconds(settings), duration)
+    yield from _cells(group, _over_steps(settings), lambda limit: f"{limit:,.0f} steps")
+    yield from _cells(group, _over_seconds(settings), duration)
 
 
 def _over_steps(settings: Sequence[Setting]) -> list[Curves]:
@@ -106,7 +106,7 @@ def _curve(run: FinishedRun, key: str, factor: float = 1.0) -> Curve:
     return [(factor * each[key], each["mse"]) for each in run.result["validations"]]
 
 
-def _cells(section: Section, curves: Sequence[Curves], name: Callable[[float], str]) -> Iterator[list[str]]:
+def _cells(group: RunGroup, curves: Sequence[Curves], name: Callable[[float], str]) -> Iterator[list[str]]:
     """Yield a row per budget and setting: the mean error with its deviation, and its difference from `full`.
 
     A setting is compared with the setting of `full` that is most like it, as everywhere in the report.
@@ -117,7 +117,7 @@ def _cells(section: Section, curves: Sequence[Curves], name: Callable[[float], s
         means = {each.setting.key: float(each.within(limit).mean()) for each in curves}
         for setting, own in ((each.setting, each.within(limit)) for each in curves):
             error = with_deviation(float(own.mean()), float(own.std(ddof=1)) if len(own) > 1 else np.nan)
-            nearest = None if setting.mechanism == REFERENCE else section.nearest(REFERENCE, setting)
+            nearest = None if setting.mechanism == REFERENCE else group.nearest(REFERENCE, setting)
             base = None if nearest is None else means.get(nearest.key)
             more = signed(100 * (means[setting.key] / base - 1)) if base else NONE
             yield [f"{setting.look_back:,}", name(limit), setting.arm, error, more]

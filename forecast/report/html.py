@@ -16,10 +16,10 @@ from forecast.common.tables import Table, inert, to_csv
 from forecast.common.text import LINES, shown
 from forecast.report.budget import passes, windows_seen
 from forecast.report.comparisons import Baseline, Comparison, baselines_of
-from forecast.report.content import Content, DiagnosisChapter, Picture, SectionChapter, make_content
+from forecast.report.content import Content, DiagnosisChapter, GroupChapter, Picture, make_content
 from forecast.report.costs import COSTS, PROCESSOR, TIMES, Cost, basis, front, rounds_cheaper, times_cheaper, verdict
-from forecast.report.diagnosis_tables import diagnosis_rows
-from forecast.report.sections import Setting
+from forecast.report.diagnosis.tables import diagnosis_rows
+from forecast.report.groups import Setting
 from forecast.report.tables import FoldingTable, number_paths
 from forecast.runs.read import Found
 
@@ -54,9 +54,9 @@ def rows(content: Content) -> list[dict[str, Any]]:
     for chapter in content.chapters:
         if isinstance(chapter, DiagnosisChapter):
             uneven += diagnosis_rows(chapter.diagnosis)
-        if isinstance(chapter, SectionChapter):
-            uneven += [_setting_row(chapter, setting) for setting in chapter.section.settings]
-            uneven += [_baseline_row(chapter, baseline) for baseline in baselines_of(chapter.section)]
+        if isinstance(chapter, GroupChapter):
+            uneven += [_setting_row(chapter, setting) for setting in chapter.group.settings]
+            uneven += [_baseline_row(chapter, baseline) for baseline in baselines_of(chapter.group)]
     columns = list(dict.fromkeys(column for row in uneven for column in row))
     return [{column: _none_for_nan(row.get(column)) for column in columns} for row in uneven]
 
@@ -65,10 +65,10 @@ def _none_for_nan(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _setting_row(chapter: SectionChapter, setting: Setting) -> dict[str, Any]:
+def _setting_row(chapter: GroupChapter, setting: Setting) -> dict[str, Any]:
     first = setting.runs[0]
     row: dict[str, Any] = {
-        "data": chapter.section.title,
+        "data": chapter.group.title,
         "row": "model",
         "mechanism": setting.arm,
         "look_back": setting.look_back,
@@ -79,12 +79,12 @@ def _setting_row(chapter: SectionChapter, setting: Setting) -> dict[str, Any]:
         "passes": float(np.mean([passes(run) for run in setting.runs])),
         "test_windows": first.number("data.windows.test"),
     }
-    for column, path in number_paths(chapter.section).items():
+    for column, path in number_paths(chapter.group).items():
         row |= {column: setting.mean(path), f"{column}_sd": setting.deviation(path)}
     row[f"{PROCESSOR.key}_cost"] = PROCESSOR.of(setting)
     for cost in COSTS:
         row[f"{cost.key}_cost"] = cost.of(setting)
-        row[f"not_dominated_{cost.key}"] = setting.key in front(chapter.section, cost)
+        row[f"not_dominated_{cost.key}"] = setting.key in front(chapter.group, cost)
     reference = chapter.comparisons.reference.get(setting.key)
     for cost in TIMES:
         row |= _time_cells(cost, setting, None if reference is None else reference.against)
@@ -121,10 +121,10 @@ def _comparison_cells(name: str, pair: Comparison | None) -> dict[str, Any]:
     return dict(zip(columns, (pair.per_cent, *pair.range_per_cent, pair.level, pair.verdict), strict=True))
 
 
-def _baseline_row(chapter: SectionChapter, baseline: Baseline) -> dict[str, Any]:
-    paths = number_paths(chapter.section)
+def _baseline_row(chapter: GroupChapter, baseline: Baseline) -> dict[str, Any]:
+    paths = number_paths(chapter.group)
     scores = {column: look_up(baseline.scores, path) for column, path in paths.items()}
-    names = {"data": chapter.section.title, "row": baseline.name, "mechanism": baseline.label, "skill": baseline.skill}
+    names = {"data": chapter.group.title, "row": baseline.name, "mechanism": baseline.label, "skill": baseline.skill}
     return names | {column: value for column, value in scores.items() if value is not None}
 
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 from forecast.common.text import from_to
 from forecast.report.comparisons import NOT_TESTED, Comparison, Comparisons
 from forecast.report.costs import TRAINING, Cost, cheaper_range, clearly_cheaper, rounds_cheaper, times_cheaper
+from forecast.report.groups import CONTROL, REFERENCE, Setting
 from forecast.report.phrases import interval_words, listed, rounded, signed
-from forecast.report.sections import CONTROL, REFERENCE, Setting
 
 
 def pairs_of(comparisons: Comparisons) -> list[Comparison]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from forecast.common.text import NONE, three_digits
 from forecast.report.comparisons import MSE, NOT_SHOWN, NOT_TESTED, ONE_SEED, UNDECIDED, Comparison
-from forecast.report.sections import Setting
+from forecast.report.groups import Setting
 
 MINUS = "\N{MINUS SIGN}"
 

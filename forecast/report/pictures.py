@@ -25,7 +25,7 @@ from forecast.report.costs import (
     costs_by_look_back,
     front,
 )
-from forecast.report.sections import Section, Setting
+from forecast.report.groups import RunGroup, Setting
 
 WIDTH, DPI, FONT_SIZE = 5.2, 130, 9
 """In inches, pixels per inch, points."""
@@ -185,34 +185,34 @@ ERROR, LOOK_BACK = "test MSE of z-scores", "look-back, steps"
 Styles = Mapping[str, dict[str, Any]]
 
 
-def draw_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
+def draw_pictures(group: RunGroup) -> Iterator[tuple[str, str, bytes]]:
     """Yield each picture's name, caption and PNG: those with the most points first, none with a single point."""
-    styles = _styles(section)
-    costs = _drawn_costs(section)
+    styles = _styles(group)
+    costs = _drawn_costs(group)
     for cost in costs:
-        yield f"error-{cost.key}", f"Error against {cost.title}", _trade_off(section, cost, styles)
-    if len(section.look_backs) > 1:
-        yield "look-back-error", "Error against look-back", _error_by_look_back(section, styles)
+        yield f"error-{cost.key}", f"Error against {cost.title}", _trade_off(group, cost, styles)
+    if len(group.look_backs) > 1:
+        yield "look-back-error", "Error against look-back", _error_by_look_back(group, styles)
         for cost in costs:
             caption = f"{cost.title.capitalize()} against look-back"
-            yield f"look-back-{cost.key}", caption, _cost_by_look_back(section, cost, styles)
+            yield f"look-back-{cost.key}", caption, _cost_by_look_back(group, cost, styles)
 
 
-def _drawn_costs(section: Section) -> list[Cost]:
+def _drawn_costs(group: RunGroup) -> list[Cost]:
     """Return the costs that several settings have, those of the most settings first.
 
     If other processes disturbed the time of training, clear differences in its processor time take the place of costs
     that are nearly equal.
     """
-    costs = {cost: list(comparable(section, cost).values()) for cost in (*COSTS, PROCESSOR)}
+    costs = {cost: list(comparable(group, cost).values()) for cost in (*COSTS, PROCESSOR)}
     several = sorted((cost for cost in costs if len(costs[cost]) > 1), key=lambda cost: -len(costs[cost]))
     differing = [cost for cost in several if max(costs[cost]) >= cost.clearly * min(costs[cost])]
-    busy = any(TRAINING.is_disturbed(setting) for setting in section.settings)
+    busy = any(TRAINING.is_disturbed(setting) for setting in group.settings)
     return differing if busy and PROCESSOR in differing else [cost for cost in several if cost in COSTS]
 
 
-def _styles(section: Section) -> Styles:
-    return styles_of(section.arms, section.reference, section.control)
+def _styles(group: RunGroup) -> Styles:
+    return styles_of(group.arms, group.reference, group.control)
 
 
 def styles_of(arms: Sequence[str], reference: str | None, control: str | None) -> Styles:
@@ -233,52 +233,52 @@ def styles_of(arms: Sequence[str], reference: str | None, control: str | None) -
     return styles
 
 
-def _trade_off(section: Section, cost: Cost, styles: Styles) -> bytes:
-    costs = comparable(section, cost)
-    missing = len(section.settings) - len(costs)
-    aside = f" ({missing} of {len(section.settings)} settings have no comparable cost)" if missing else ""
-    panel = new_panel(f"{section.title}: error against {cost.title}{aside}")
+def _trade_off(group: RunGroup, cost: Cost, styles: Styles) -> bytes:
+    costs = comparable(group, cost)
+    missing = len(group.settings) - len(costs)
+    aside = f" ({missing} of {len(group.settings)} settings have no comparable cost)" if missing else ""
+    panel = new_panel(f"{group.title}: error against {cost.title}{aside}")
     named: list[Named] = []
-    for arm in section.arms:
-        points = [setting for setting in section.of(arm) if setting.key in costs]
+    for arm in group.arms:
+        points = [setting for setting in group.of(arm) if setting.key in costs]
         if points:
-            bars = [bar_of(section, cost, setting) for setting in points]
+            bars = [bar_of(group, cost, setting) for setting in points]
             _errors(panel, points, [costs[setting.key] for setting in points], styles[arm], bars)
             named += [(f"{setting.look_back:,}", costs[setting.key], setting.mean(MSE)) for setting in points]
-    errors = {setting.key: setting.mean(MSE) for setting in section.settings}
-    best = front(section, cost)
+    errors = {setting.key: setting.mean(MSE) for setting in group.settings}
+    best = front(group, cost)
     if best:
         across, up = [costs[key] for key in best], [errors[key] for key in best]
         panel.step(across, up, where="post", color="0.75", linewidth=4, zorder=0, label="not dominated")
-    lines = _baselines(panel, section)
+    lines = _baselines(panel, group)
     _widen(panel, errors[best[0]] if best else min(errors.values()))
     panel.set_xscale("log")
     plain_numbers(panel.xaxis)
     name_axes(panel, cost.heading, ERROR)
-    return png(panel, named if len(section.look_backs) > 1 else (), lines)
+    return png(panel, named if len(group.look_backs) > 1 else (), lines)
 
 
-def _error_by_look_back(section: Section, styles: Styles) -> bytes:
-    panel = new_panel(f"{section.title}: error against look-back")
-    for arm in section.arms:
-        points = section.of(arm)
+def _error_by_look_back(group: RunGroup, styles: Styles) -> bytes:
+    panel = new_panel(f"{group.title}: error against look-back")
+    for arm in group.arms:
+        points = group.of(arm)
         _errors(panel, points, [setting.look_back for setting in points], styles[arm])
-    lines = _baselines(panel, section)
-    _widen(panel, section.settings[0].mean(MSE))
-    mark_look_backs(panel, section.look_backs)
+    lines = _baselines(panel, group)
+    _widen(panel, group.settings[0].mean(MSE))
+    mark_look_backs(panel, group.look_backs)
     name_axes(panel, LOOK_BACK, ERROR)
     return png(panel, lines=lines)
 
 
-def _cost_by_look_back(section: Section, cost: Cost, styles: Styles) -> bytes:
-    panel = new_panel(f"{section.title}: {cost.title} against look-back")
-    for arm in section.arms:
-        if points := costs_by_look_back(section, arm, cost):
+def _cost_by_look_back(group: RunGroup, cost: Cost, styles: Styles) -> bytes:
+    panel = new_panel(f"{group.title}: {cost.title} against look-back")
+    for arm in group.arms:
+        if points := costs_by_look_back(group, arm, cost):
             look_backs, costs = list(points), list(points.values())
-            bars = [bar_of(section, cost, setting) for setting in section.of(arm) if setting.look_back in points]
+            bars = [bar_of(group, cost, setting) for setting in group.of(arm) if setting.look_back in points]
             panel.errorbar(look_backs, costs, np.transpose(bars), **BAR)
             panel.plot(look_backs, costs, label=arm, markersize=MARKER, linewidth=1.3, **styles[arm])
-    mark_look_backs(panel, section.look_backs)
+    mark_look_backs(panel, group.look_backs)
     panel.set_yscale("log")
     plain_numbers(panel.yaxis)
     name_axes(panel, LOOK_BACK, cost.heading)
@@ -309,12 +309,12 @@ def _widen(panel: Axes, error: float) -> None:
     panel.ticklabel_format(axis="y", useOffset=False)
 
 
-def _baselines(panel: Axes, section: Section) -> list[NamedLine]:
+def _baselines(panel: Axes, group: RunGroup) -> list[NamedLine]:
     """Draw the baselines near the models' errors as horizontal lines; the table has the others."""
-    errors = [setting.mean(MSE) for setting in section.settings]
+    errors = [setting.mean(MSE) for setting in group.settings]
     reach = max(max(errors) - min(errors), 0.05 * max(errors))
     low, high = min(errors) - reach, max(errors) + reach
-    near = [(baseline.label, baseline.mse) for baseline in baselines_of(section) if low <= baseline.mse <= high]
+    near = [(baseline.label, baseline.mse) for baseline in baselines_of(group) if low <= baseline.mse <= high]
     for _, up in near:
         panel.axhline(up, color="0.35", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
     return near

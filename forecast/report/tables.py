@@ -45,8 +45,8 @@ from forecast.report.costs import (
     times_cheaper,
     verdict,
 )
+from forecast.report.groups import REFERENCE, RunGroup, Setting
 from forecast.report.phrases import interval_cell, level_cell, rounded, score, signed, with_deviation
-from forecast.report.sections import REFERENCE, Section, Setting
 from forecast.runs.read import FIGURES, SCORES
 from forecast.runs.summary import dominant_series, foresight_note, typical_skill
 
@@ -81,7 +81,7 @@ class FoldingTable(Table):
 HEADINGS = {"rmse": "RMSE", "smape": "sMAPE, %", "wape": "WAPE, %", "mase": "MASE"}
 """Short names of scores."""
 
-MAE, VALIDATION, SKILL, SHARE = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.share"
+MAE, VALIDATION, SKILL, MIXING_WEIGHT = "test.scaled.mae", "validation.scaled.mse", "test.skill", "model.mixing_weight"
 TYPICAL = "test.typical.skill"
 
 SHORT_NAMES = {TRAINING.key: "train", INFERENCE.key: "infer", MEMORY.key: "peak"}
@@ -103,20 +103,20 @@ def score_paths(results: Iterable[dict[str, Any]]) -> dict[str, str]:
     return paths
 
 
-def number_paths(section: Section) -> dict[str, str]:
-    """Return column → dotted path of every number of a section's runs."""
-    return score_paths(run.result for setting in section.settings for run in setting.runs) | FIGURES
+def number_paths(group: RunGroup) -> dict[str, str]:
+    """Return column → dotted path of every number of a group's runs."""
+    return score_paths(run.result for setting in group.settings for run in setting.runs) | FIGURES
 
 
-def more_scores(section: Section) -> dict[str, str]:
+def more_scores(group: RunGroup) -> dict[str, str]:
     """Return heading → dotted path of the test scores other than MSE and MAE."""
     names = {
         column.removeprefix("test_"): path
-        for column, path in number_paths(section).items()
+        for column, path in number_paths(group).items()
         if column.startswith("test_") and not column.endswith("_original")
     }
     elsewhere = ("mse", "mae", "windows")
-    runs = [run for setting in section.settings for run in setting.runs]
+    runs = [run for setting in group.settings for run in setting.runs]
     return {
         HEADINGS.get(name, name): path
         for name, path in names.items()
@@ -124,9 +124,9 @@ def more_scores(section: Section) -> dict[str, str]:
     }
 
 
-def interval_table(section: Section) -> Table | None:
+def interval_table(group: RunGroup) -> Table | None:
     """Return the table of the intervals: scaled quantile loss, coverage and width; None if no run has them."""
-    settings = [setting for arm in section.arms for setting in section.of(arm)]
+    settings = [setting for arm in group.arms for setting in group.of(arm)]
     if all(np.isnan(setting.values(f"{INTERVALS}.sql")).all() for setting in settings):
         return None
     measures = [(name, percent) for percent in LEVELS for name in ("coverage", "width")]
@@ -141,7 +141,7 @@ def interval_table(section: Section) -> Table | None:
         ]
         for setting in settings
     ]
-    for baseline in baselines_of(section):
+    for baseline in baselines_of(group):
         numbers = [look_up(baseline.scores, path) for path in (f"{INTERVALS}.sql", *paths.values())]
         sql, *others = (float("nan") if value is None else float(value) for value in numbers)
         shown = [_interval_cell(value, path) for value, path in zip(others, paths.values(), strict=True)]
@@ -166,49 +166,49 @@ def _interval_cell(value: float, path: str) -> str:
     return f"{100 * value:.1f} %" if ".coverage" in path else score(value)
 
 
-def _foresight_notes(section: Section) -> list[str]:
+def _foresight_notes(group: RunGroup) -> list[str]:
     """Return a note on known covariates that were measured, for each set of them."""
-    runs = [run for setting in section.settings for run in setting.runs]
+    runs = [run for setting in group.settings for run in setting.runs]
     notes = (foresight_note(run.result) for run in runs)
     return [f"{note}." for note in dict.fromkeys(notes) if note is not None]
 
 
-def result_table(section: Section) -> FoldingTable:
+def result_table(group: RunGroup) -> FoldingTable:
     """Return the table of the settings and baselines: errors, costs, and where they are not dominated."""
-    more = more_scores(section)
-    fronts = {cost.key: front(section, cost) for cost in COSTS}
-    is_weighted = any(not np.isnan(setting.values(SHARE)).all() for setting in section.settings)
-    is_busy = any(cost.is_disturbed(setting) for cost in TIMES for setting in section.settings)
-    share = ("enc.-dec., %",) if is_weighted else ()
+    more = more_scores(group)
+    fronts = {cost.key: front(group, cost) for cost in COSTS}
+    is_weighted = any(not np.isnan(setting.values(MIXING_WEIGHT)).all() for setting in group.settings)
+    is_busy = any(cost.is_disturbed(setting) for cost in TIMES for setting in group.settings)
+    weight = ("enc.-dec., %",) if is_weighted else ()
     processor = ("train, CPU ms/window",) if is_busy else ()
-    folded = ("skill, %", "val. MSE", *share, *more, "fit, min", "best step", *processor)
+    folded = ("skill, %", "val. MSE", *weight, *more, "fit, min", "best step", *processor)
     headings = (
         *("mechanism", "look-back", "seeds", "test MSE", "test MAE"),
         *("train, ms/window", "infer, ms/window", "peak MiB", "not dominated"),
         *folded,
     )
-    settings = [setting for arm in section.arms for setting in section.of(arm)]
+    settings = [setting for arm in group.arms for setting in group.of(arm)]
     cells = [_result_cells(setting, _undominated(setting, fronts), more, is_weighted) for setting in settings]
-    baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(section)]
+    baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(group)]
     if is_busy:
         cells = [[*row, rounded(PROCESSOR.of(setting))] for row, setting in zip(cells, settings, strict=True)]
         baselines = [[*row, ""] for row in baselines]
     notes = (
         "MSE, MAE: on z-scores of the training split, mean ± standard deviation over the seeds.",
         "The last rows are baselines on the same windows. skill: test MSE relative to seasonal naive."
-        if section.same_windows
+        if group.same_windows
         else "Not all rows are on the same test windows. The last rows are baselines. skill: test MSE relative to "
         "seasonal naive.",
-        *_series_result_notes(section),
+        *_series_result_notes(group),
         "val.: the validation split, which selected the step.",
-        *_foresight_notes(section),
+        *_foresight_notes(group),
         *(("enc.-dec.: mixing weight of the encoder-decoder; the linear path has the rest.",) if is_weighted else ()),
         "train: wall time of the training loop, without validation and logging. infer: the forward pass in batches.",
         "peak: peak memory of the device; on a CPU, of the whole process with its libraries.",
         "Costs are medians over the seeds. fit: from the first batch to the last.",
         "not dominated: the costs for which no other setting has both a lower error and a lower cost.",
-        f"Costs are compared under {main_conditions(section)}"
-        + (", times as in the table Timed in turn." if any(compared_in_turn(section, cost) for cost in TIMES) else "."),
+        f"Costs are compared under {main_conditions(group)}"
+        + (", times as in the table Timed in turn." if any(compared_in_turn(group, cost) for cost in TIMES) else "."),
         *((BUSY_NOTE,) if is_busy else ()),
     )
     return FoldingTable("Results", headings, cells + baselines, notes, folded=folded)
@@ -224,7 +224,7 @@ def _result_cells(setting: Setting, not_dominated: str, more: dict[str, str], is
         not_dominated,
         signed(100 * setting.mean(TYPICAL if _has_many_series(setting) else SKILL)),
         score(setting.mean(VALIDATION)),
-        *([rounded(100 * setting.mean(SHARE))] if is_weighted else []),
+        *([rounded(100 * setting.mean(MIXING_WEIGHT))] if is_weighted else []),
         *(rounded(setting.mean(path)) for path in more.values()),
         rounded(setting.mean("speed.fit_seconds") / 60),
         f"{setting.mean('model.best_step'):,.0f} of {setting.mean('model.steps'):,.0f}",
@@ -235,15 +235,15 @@ def _has_many_series(setting: Setting) -> bool:
     return all(typical_skill(run.result) is not None for run in setting.runs)
 
 
-def _series_result_notes(section: Section) -> list[str]:
+def _series_result_notes(group: RunGroup) -> list[str]:
     """Return what the skill of many series is, how many beat the seasonal naive forecast, and which one dominates."""
-    settings = [setting for arm in section.arms for setting in section.of(arm) if _has_many_series(setting)]
+    settings = [setting for arm in group.arms for setting in group.of(arm) if _has_many_series(setting)]
     notes = ["skill: of the median series, since one series may decide the mean over many."] if settings else []
     for setting in settings:
         count = len(setting.runs[0].result["data"]["targets"])
         better = f"{setting.mean('test.typical.better'):,.0f} of {count:,} series"
         notes.append(f"{setting.arm} at {setting.look_back:,}: lower MSE than seasonal naive in {better}.")
-    runs = [run for setting in section.settings for run in setting.runs]
+    runs = [run for setting in group.settings for run in setting.runs]
     dominant = dict(found for run in runs if (found := dominant_series(run.result)) is not None)
     notes += [f"{name} has up to {100 * share:.0f} % of a model's MSE." for name, share in dominant.items()]
     return notes
@@ -272,9 +272,9 @@ def _undominated(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> 
     return ", ".join(name for key, name in SHORT_NAMES.items() if setting.key in fronts[key])
 
 
-def range_table(section: Section) -> Table | None:
+def range_table(group: RunGroup) -> Table | None:
     """Return the table of the costs' ranges over seeds; None if no setting has several."""
-    settings = [setting for arm in section.arms for setting in section.of(arm) if len(setting.runs) > 1]
+    settings = [setting for arm in group.arms for setting in group.of(arm) if len(setting.runs) > 1]
     if not settings:
         return None
     cells = [
@@ -293,23 +293,23 @@ def _with_range(cost: Cost, setting: Setting) -> str:
     return median if median in (ends, NONE) else f"{median} ({ends})"
 
 
-def front_table(section: Section) -> Table:
+def front_table(group: RunGroup) -> Table:
     """Return the table of the settings that are not dominated, by cost, the cheapest first."""
-    settings = {setting.key: setting for setting in section.settings}
+    settings = {setting.key: setting for setting in group.settings}
     cells = []
     for cost in COSTS:
-        costs = comparable(section, cost)
-        for key in front(section, cost):
+        costs = comparable(group, cost)
+        for key in front(group, cost):
             words = f"{rounded(costs[key])} {cost.unit}"
             cells.append([cost.title, key[0], f"{key[1]:,}", words, score(settings[key].mean(MSE))])
     notes = ("Errors are compared without a test here: the table Compared window by window has the tests.",)
     return Table("Not dominated", ("against", "mechanism", "look-back", "cost", "test MSE"), cells, notes, words=2)
 
 
-def crossing_table(section: Section) -> Table | None:
+def crossing_table(group: RunGroup) -> Table | None:
     """Return the table of the look-backs from which each mechanism costs less than the reference; None if empty."""
-    reference = section.reference
-    if reference is None or not any(len(costs_by_look_back(section, reference, cost)) > 1 for cost in COSTS):
+    reference = group.reference
+    if reference is None or not any(len(costs_by_look_back(group, reference, cost)) > 1 for cost in COSTS):
         return None
     headings = (
         "mechanism",
@@ -317,8 +317,8 @@ def crossing_table(section: Section) -> Table | None:
         *(f"{cost.title}: times less at the longest" for cost in COSTS),
     )
     cells = [
-        [arm, *(crossing_words(section, arm, cost) for cost in COSTS), *_longest_ratios(section, arm)]
-        for arm in section.arms
+        [arm, *(crossing_words(group, arm, cost) for cost in COSTS), *_longest_ratios(group, arm)]
+        for arm in group.arms
         if arm != reference
     ]
     notes = (
@@ -329,26 +329,26 @@ def crossing_table(section: Section) -> Table | None:
     return Table("Where mechanisms cost less", headings, cells, notes)
 
 
-def _longest_ratios(section: Section, arm: str) -> list[str]:
+def _longest_ratios(group: RunGroup, arm: str) -> list[str]:
     pairs = [
         (setting, against)
-        for look_back in section.look_backs
-        if (setting := section.at(arm, look_back)) and (against := section.at(section.reference, look_back))
+        for look_back in group.look_backs
+        if (setting := group.at(arm, look_back)) and (against := group.at(group.reference, look_back))
     ]
     if not pairs:
         return [NONE] * len(COSTS)
     ratios = [times_cheaper(cost, *pairs[-1]) for cost in COSTS]
     look_back = pairs[-1][0].look_back
-    at = "" if look_back == section.look_backs[-1] else f" at {look_back:,}"
+    at = "" if look_back == group.look_backs[-1] else f" at {look_back:,}"
     return [NONE if ratio is None else rounded(ratio) + at for ratio in ratios]
 
 
-def turns_table(section: Section) -> FoldingTable | None:
+def turns_table(group: RunGroup) -> FoldingTable | None:
     """Return the table of the interleaved times beside those of the runs; None without interleaved times."""
-    settings = [setting for arm in section.arms for setting in section.of(arm) if setting.in_turn is not None]
+    settings = [setting for arm in group.arms for setting in group.of(arm) if setting.in_turn is not None]
     if not settings:
         return None
-    reference = section.reference
+    reference = group.reference
     headings = ["mechanism", "look-back"]
     for name in ("train", "infer"):
         headings += [f"{name}, ms/window", f"{name} alone"]
@@ -361,16 +361,16 @@ def turns_table(section: Section) -> FoldingTable | None:
         f"{CLEARLY}. Disturbed rounds are left out.",
         f"{MARK}: other processes disturbed the job.",
     )
-    cells = [_turn_cells(section, setting) for setting in settings]
+    cells = [_turn_cells(group, setting) for setting in settings]
     return FoldingTable("Timed in turn", headings, cells, notes, folded=("train alone", "infer alone"))
 
 
-def _turn_cells(section: Section, setting: Setting) -> list[str]:
+def _turn_cells(group: RunGroup, setting: Setting) -> list[str]:
     cells = [setting.arm, f"{setting.look_back:,}"]
-    against = section.at(section.reference, setting.look_back)
+    against = group.at(group.reference, setting.look_back)
     for cost in TIMES:
         cells += [_rounds(cost.in_turn(setting)), _with_mark(cost, setting)]
-        if section.reference:
+        if group.reference:
             is_pair = against is not None and against.key != setting.key
             cells += [_rounds(rounds_cheaper(cost, setting, against)) if is_pair and against else ""]
             cells += [verdict(cost, setting, against) if is_pair and against else ""]
@@ -476,20 +476,20 @@ def _method(seeds: Mapping[int, SeedSpread]) -> tuple[str, ...]:
     )
 
 
-def equal_table(section: Section) -> Table:
+def equal_table(group: RunGroup) -> Table:
     """Return the table of facts that are equal, differ or are compared."""
     notes = (
         "Other keys of the configuration are listed if they differ. All keys that are not listed are equal, except "
         "names, paths and how often progress is shown or saved.",
     )
-    return Table("Held equal", ("what", "state", "values"), facts_of(section), notes, words=3)
+    return Table("Held equal", ("what", "state", "values"), facts_of(group), notes, words=3)
 
 
-def command_table(section: Section) -> Table:
+def command_table(group: RunGroup) -> Table:
     """Return the table of the commands of all runs."""
     cells = [
         [setting.arm, f"{setting.look_back:,}", str(run.result["seed"]), run.name, f"`{run.result['command']}`"]
-        for setting in section.settings
+        for setting in group.settings
         for run in setting.runs
     ]
     return Table("Commands", ("mechanism", "look-back", "seed", "folder", "command"), cells, words=5)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from forecast.common.files import flatten
-from forecast.data.roles import OPTIONS
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
+from forecast.tables.roles import OPTIONS
 
 Facts = Mapping[Any, Any]
 

@@ -24,7 +24,8 @@ from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.ensemble import ENSEMBLE, with_members
 from forecast.runs.integrity import CURE, ForeignRun, check_files, check_links, describe_files
 
-FORMAT = 3
+FORMAT = 4
+OTHER_FORMAT = f"not of format {FORMAT} (share is now mixing_weight), but of another version of the program"
 
 # All files of a run folder
 
@@ -236,10 +237,7 @@ class Run:
         if not isinstance(content, dict) or "format" not in content:
             raise InputError(f"{path}: is no manifest: {CURE}")
         if content["format"] != FORMAT:
-            raise ForeignRun(
-                f"{path}: not of format {FORMAT}, but of another version of the program: train it again, "
-                "or use that version"
-            )
+            raise ForeignRun(f"{path}: {OTHER_FORMAT}: train it again, or use that version")
         if not isinstance(content.get("files"), dict) or not is_sealed:
             raise InputError(f"{path}: has no digest, or names no files: {CURE}")
         return content

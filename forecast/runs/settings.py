@@ -66,8 +66,8 @@ class TrainingSettings:
         least=0.5,
         below=1,
     )
-    share_prior: float = option(
-        "Shrink the mixing weight by n / (n + share_prior), n independent validation windows; 0: no shrinkage.",
+    mixing_prior: float = option(
+        "Shrink the mixing weight by n / (n + mixing_prior), n independent validation windows; 0: no shrinkage.",
         unit="windows",
         least=0,
     )

@@ -254,7 +254,7 @@ def _figures(speed: Mapping[str, float | None], **forms: str) -> list[str]:
 
 def best_line(result: Mapping[str, Any]) -> str:
     """Return the best step, what ended the training, and the mixture of the forecast."""
-    best, steps, share = (result["model"].get(key) for key in ("best_step", "steps", "share"))
+    best, steps, mixing_weight = (result["model"].get(key) for key in ("best_step", "steps", "mixing_weight"))
     line = f"Best step {best:,} of {steps:,}{ENDS.get(result['status'], '')}"
     if best == 0 and not can_count(result):
         blocks = counted(result["model"]["validation_blocks"], "block")
@@ -264,10 +264,10 @@ def best_line(result: Mapping[str, Any]) -> str:
     if best == 0:
         few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
         return f"{line}: training added nothing beyond chance.{few} {_start_alone(result)}"
-    if share is None:
+    if mixing_weight is None:
         return f"{line}."
-    percent = f"{100 * share:.0f}", f"{100 - 100 * share:.0f}"
-    model, path = ("<1", ">99") if 0 < share < 0.005 else percent  # a positive share is never printed as 0
+    percent = f"{100 * mixing_weight:.0f}", f"{100 - 100 * mixing_weight:.0f}"
+    model, path = ("<1", ">99") if 0 < mixing_weight < 0.005 else percent  # a positive weight is never printed as 0
     return f"{line}. Forecast = {model} % encoder-decoder + {path} % linear path."
 
 

@@ -24,14 +24,14 @@ from forecast.common.memory import keep_freed_memory
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.combination import whole
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.holdout import Fold, blocks
+from forecast.evaluation.holdout import HeldOutBlock, blocks
 from forecast.evaluation.mixing import QuantileSums
 from forecast.evaluation.significance import FEWEST, Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
 from forecast.runs.resume import RESTART_HINT
 from forecast.runs.summary import TIME
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
-from forecast.training.callbacks.folds import NETWORK, FoldSelection, Start
+from forecast.training.callbacks.held_out import NETWORK, HeldOutSelection, Start
 from forecast.training.callbacks.loop_state import stopped_by
 from forecast.training.callbacks.probe import Probe
 from forecast.training.callbacks.profile import Profile
@@ -55,8 +55,8 @@ class Fit:
     """Result of a fit.
 
     `best_step` 0 means the weights before training. `status` says why the fit ended. `probe` has the findings of the
-    last validation, if any. `folds` has the weights that were selected without each validation block, None if the
-    windows are too few for blocks. `validations` has the step, the training seconds and the MSE of each
+    last validation, if any. `held_out_blocks` has the weights that were selected without each validation block,
+    None if the windows are too few for blocks. `validations` has the step, the training seconds and the MSE of each
     validation, and of starting weights that were scored.
     """
 
@@ -65,7 +65,7 @@ class Fit:
     speed: dict[str, float]
     status: str
     probe: dict[str, Any] | None
-    folds: list[Fold] | None = None
+    held_out_blocks: list[HeldOutBlock] | None = None
     validations: tuple[tuple[int, float, float], ...] = ()
 
 
@@ -99,7 +99,7 @@ def fit(
     if prepared.linear_maps.start is not None and resumed is None:
         scored = _score_start(prepared, shows_progress)
     best, evidence, start_seconds = (None, None, None) if scored is None else scored.kept
-    selection = fold_selection(prepared, None if scored is None else scored.start)
+    selection = held_out_selection(prepared, None if scored is None else scored.start)
     speed = Speed(task.arithmetic)
     if best is not None and not task.network.levels:  # the score of quantile models is no MSE
         speed.timings.validations.append((0, 0.0, best.score))
@@ -135,15 +135,15 @@ def fit(
         steps=trainer.global_step,
         best_step=best.step,
         status=status,
-        folds=_folds(prepared, selection),
+        held_out_blocks=_held_out_blocks(prepared, selection),
         **_callback_results(speed, probe),
     )
 
 
-def fold_selection(prepared: Preparation, start: Start | None = None) -> FoldSelection | None:
+def held_out_selection(prepared: Preparation, start: Start | None = None) -> HeldOutSelection | None:
     """Return the callback that selects weights without each validation block; None if the windows are too few."""
     parts = blocks(prepared.data.parts["validation"])
-    return None if parts is None else FoldSelection(parts, start, _start_weights(prepared, len(parts)))
+    return None if parts is None else HeldOutSelection(parts, start, _start_weights(prepared, len(parts)))
 
 
 def _start_weights(prepared: Preparation, count: int) -> list[dict[str, Tensor]]:
@@ -162,20 +162,20 @@ def _start_weights(prepared: Preparation, count: int) -> list[dict[str, Tensor]]
     return states
 
 
-def _folds(prepared: Preparation, selection: FoldSelection | None) -> list[Fold] | None:
+def _held_out_blocks(prepared: Preparation, selection: HeldOutSelection | None) -> list[HeldOutBlock] | None:
     """Return the blocks with the weights that were selected without each; None if the windows are too few for blocks.
 
     If they are too few, and the start is a combination that no training can replace, all windows are one block: the
     combination that was chosen by training windows alone forecasts it.
     """
     if selection is not None:
-        return selection.folds()
+        return selection.held_out_blocks()
     judged = prepared.validation_blocks
     if not prepared.linear_maps.held_out or judged is None or judged >= FEWEST:
         return None
     (weights,) = _start_weights(prepared, 1)
     network = {name.removeprefix(NETWORK): tensor for name, tensor in weights.items()}
-    return [Fold(whole(prepared.data.parts["validation"]), network)]
+    return [HeldOutBlock(whole(prepared.data.parts["validation"]), network)]
 
 
 def _check_same_data(fingerprint: str, group: Group) -> None:
@@ -274,7 +274,7 @@ def _restore_end(
     prepared: Preparation,
     speed: Speed,
     probe: Probe | None,
-    selection: FoldSelection | None,
+    selection: HeldOutSelection | None,
     resumed: dict[str, Any],
 ) -> Fit:
     prepared.task.load_state_dict(resumed["best"]["weights"])
@@ -285,7 +285,7 @@ def _restore_end(
         steps=resumed["step"],
         best_step=resumed["best"]["step"],
         status=resumed["stopped_by"],
-        folds=_folds(prepared, selection),
+        held_out_blocks=_held_out_blocks(prepared, selection),
         **_callback_results(speed, probe),
     )
 
@@ -332,8 +332,10 @@ def _start_scores(task: ForecastTask, data: ForecastData) -> tuple[float, Tensor
         task.validation_step(batch, place)
     assert isinstance(task.sums, QuantileSums)
     sums, numbers = task.sums.over(data.group), task.window_errors.numbers(data.group)
-    share = task.network.share
-    return float(sums.window_scores((sums.losses / sums.count)[None], share)[0]), sums.window_scores(numbers, share)
+    mixing_weight = task.network.mixing_weight
+    return float(sums.window_scores((sums.losses / sums.count)[None], mixing_weight)[0]), sums.window_scores(
+        numbers, mixing_weight
+    )
 
 
 def _fingerprint(data: ForecastData) -> str:

@@ -17,9 +17,7 @@ from forecast.common.finite import check_forecast
 from forecast.common.pictures import draw_forecast
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import future_index, seasonal_period
-from forecast.data.clock import Clock
 from forecast.data.datamodule import ForecastData
-from forecast.data.labels import decode_labels
 from forecast.data.windows import evenly_spaced
 from forecast.evaluation.achievable import achieved
 from forecast.evaluation.adaptive import Forms
@@ -31,6 +29,8 @@ from forecast.model.informer import Informer
 from forecast.predict.known import gather_known
 from forecast.runs import results
 from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RESULT, Run
+from forecast.tables.clock import Clock
+from forecast.tables.labels import decode_labels
 from forecast.training.fit import Fit
 from forecast.training.prepare import Preparation
 from forecast.training.probe.maps import attention_maps, token_names
@@ -68,7 +68,7 @@ def write_outcome(
             "steps": fit.steps,
             "best_step": fit.best_step,
             "validation_blocks": prepared.validation_blocks,
-            "share": network.share,
+            "mixing_weight": network.mixing_weight,
             "share_trusted": prepared.task.shrinkage if network.is_weighted else None,
         },
         "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},

@@ -170,7 +170,7 @@ def _make_task(settings: Settings, data: ForecastData, network: Informer) -> For
         max_grad_norm=training.max_grad_norm,
         linear_path_rate=training.linear_path_rate,
         total_steps=training.total_steps(len(data.parts["train"])),
-        shrinkage=shrinkage(independent_blocks(data.parts["validation"]), training.share_prior),
+        shrinkage=shrinkage(independent_blocks(data.parts["validation"]), training.mixing_prior),
         seed=settings.seed,
     )
     task.configure_optimizers()  # refuse options out of range before the run folder is made

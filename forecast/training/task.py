@@ -177,13 +177,13 @@ class ForecastTask(lightning.LightningModule):
         """Log the scores over all validation windows, and set the mixing weight."""
         assert self.sums is not None
         self.sums = self.sums.over(self.group)
-        share = None if isinstance(self.sums, ErrorSums) else self.sums.mixing_weight
-        if share is not None:
-            self.network.combination.share.fill_(share)  # type: ignore[operator]
-            self.log("val/share", share, sync_dist=True)
+        mixing_weight = None if isinstance(self.sums, ErrorSums) else self.sums.mixing_weight
+        if mixing_weight is not None:
+            self.network.combination.mixing_weight.fill_(mixing_weight)  # type: ignore[operator]
+            self.log("val/mixing_weight", mixing_weight, sync_dist=True)
         self.window_numbers = self.window_errors.numbers(self.group)
         if isinstance(self.sums, QuantileSums):
-            self.window_scores = self.sums.window_scores(self.window_numbers, share)
+            self.window_scores = self.sums.window_scores(self.window_numbers, mixing_weight)
         else:
             weights = self.sums.weights if isinstance(self.sums, MixingSums) else (1.0,)
             self.window_scores = self.window_errors.mse(weights, self.group)

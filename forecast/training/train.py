@@ -23,7 +23,7 @@ from forecast.runs.resume import StartState, start_state
 from forecast.runs.run import CONFIG, Run
 from forecast.runs.settings import Settings, follow_table
 from forecast.training.checkpoint_content import newest_state
-from forecast.training.fit import Fit, check_resumed, fit, fold_selection
+from forecast.training.fit import Fit, check_resumed, fit, held_out_selection
 from forecast.training.outcome import log_figures, write_outcome
 from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
@@ -99,7 +99,7 @@ def train(
 def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Workers) -> dict[str, Any]:
     """Fit the model, score it, and write the results into the run folder."""
     settings, data, network, group = prepared.settings, prepared.data, prepared.network, workers.group
-    selection = fold_selection(prepared)
+    selection = held_out_selection(prepared)
     callbacks = [*prepared.callbacks, *([] if selection is None else [selection])]
     resumed = newest_state(run, prepared.task, callbacks, len(data.parts["validation"]))
     if resumed is not None:  # before the first file is written
@@ -129,8 +129,10 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
 def score_run(prepared: Preparation, fitted: Fit, group: Group) -> dict[str, Row | None]:
     """Return the evaluations of each row of the result, from all processes of the group."""
     network, maps = prepared.network.to(prepared.device).eval(), prepared.linear_maps
-    is_start = fitted.best_step == 0 and network.share == 0
-    return score(network, prepared.data, maps.baseline, group, fitted.folds, maps.cross_fits if is_start else ())
+    is_start = fitted.best_step == 0 and network.mixing_weight == 0
+    return score(
+        network, prepared.data, maps.baseline, group, fitted.held_out_blocks, maps.cross_fits if is_start else ()
+    )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from tests.support.small import compose
     [
         ("horizn=96", "horizn: no such option: did you mean horizon?"),
         ("epochs=5", "epochs: no such option: did you mean training.max_epochs?"),
+        ("training.share_prior=0", "training.share_prior: no such option: did you mean training.mixing_prior?"),
         ("data.exogenous=x", "data.exogenous: no such option: did you mean data.past_covariates or .*"),
         ("attention.factor=9", ".*: the chosen attention has no such option: attention=probsparse has it"),
         ("data.path=a", r"data.path: the chosen data has no such option: data=csv and \d+ more have it"),

@@ -1,10 +1,9 @@
-import math
 from dataclasses import dataclass
 
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.common.settings import check_least, check_options
+from forecast.common.settings import check_options
 
 
 @dataclass
@@ -60,11 +59,3 @@ def test_a_value_of_another_kind_is_refused_by_key_value_and_kind(key: str, valu
 def test_an_unknown_key_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"group\.colour: no such option: choose from either, flag, share"):
         check_options(Options, {"whole": 1, "colour": 1}, "group")
-
-
-@pytest.mark.parametrize("value", [0.999, -1, -math.inf, math.nan])
-def test_a_value_below_the_bound_and_nan_are_refused(value: float) -> None:
-    check_least(1, 1, "key")
-    check_least(math.inf, 1, "key")
-    with pytest.raises(InputError, match=r"key=.*must be at least 1"):
-        check_least(value, 1, "key")

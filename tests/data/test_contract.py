@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecast.data.clock import Clock
 from forecast.data.contract import DataContract
 from forecast.data.known import KnownEncoder
-from forecast.data.reading import Reading
-from forecast.data.repair import Policies
-from forecast.data.roles import Roles
 from forecast.data.scaler import Scaler
-from forecast.data.timestamps import TimeFormat
+from forecast.tables.clock import Clock
+from forecast.tables.reading import Reading
+from forecast.tables.repair import Policies
+from forecast.tables.roles import Roles
+from forecast.tables.timestamps import TimeFormat
 
 PLAIN = DataContract(
     Roles(["load"]),

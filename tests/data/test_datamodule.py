@@ -10,11 +10,11 @@ import torch
 from forecast.common.errors import InputError
 from forecast.data.calendar import calendar_cycles, calendar_features
 from forecast.data.datamodule import ForecastData
-from forecast.data.repair import Policies
-from forecast.data.roles import Roles
-from forecast.data.series import Series
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
+from forecast.tables.repair import Policies
+from forecast.tables.roles import Roles
+from forecast.tables.series import Series
 from tests.support.reading import series_from_frame
 
 SPLIT = {"train": 200, "validation": 50, "test": 50}

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
+from forecast.tables.series import Series
 from tests.support.reading import series_from_frame
 from tests.support.small import compose, hourly, write
 

@@ -9,13 +9,13 @@ from omegaconf import OmegaConf
 from forecast.common.conf_files import choice_files, load_choice, option_files
 from forecast.common.configuration import compose_words
 from forecast.common.errors import InputError
-from forecast.data.repair import Policies
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
-from forecast.data.unpacking import find_file
 from forecast.predict.load import load
+from forecast.tables.repair import Policies
+from forecast.tables.unpacking import find_file
 from forecast.training.command_line import help_text
 from forecast.training.sweep.overrides import check_choices
 from forecast.training.train import train

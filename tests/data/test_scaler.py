@@ -9,8 +9,8 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.scaler import Scaler, check_spikes
-from forecast.data.table import read_table
-from tests.data.test_series import shared
+from forecast.tables.table import read_table
+from tests.tables.test_series import shared
 
 COLUMNS = ("load", "oil", "still")
 
@@ -94,7 +94,7 @@ def test_a_state_that_does_not_fit_together_is_refused() -> None:
 
 def test_reading_data_and_scaling_need_no_heavy_import() -> None:
     code = (
-        "import sys, forecast.data.series, forecast.data.calendar, forecast.data.scaler as s, forecast.data.split\n"
+        "import sys, forecast.tables.series, forecast.data.calendar, forecast.data.scaler as s, forecast.data.split\n"
         "s.Scaler.from_dict({'columns': ['a'], 'mean': [1.0], 'scale': [2.0]})\n"
         "print(*{'sklearn', 'scipy', 'torch', 'lightning', 'rich'} & set(sys.modules))"
     )

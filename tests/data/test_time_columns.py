@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
-from forecast.data.timestamps import TimeFormat
+from forecast.tables.series import Series
+from forecast.tables.timestamps import TimeFormat
 from tests.support.examples import real_file
 from tests.support.reading import series_from_frame
 from tests.support.small import compose, write

@@ -10,14 +10,14 @@ import torch
 
 from forecast.common.errors import InputError
 from forecast.data.datamodule import ForecastData
-from forecast.data.repair import MISSING, Policies
-from forecast.data.roles import Roles
-from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
 from forecast.evaluation.ridge import fit_ridge
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
+from forecast.tables.repair import MISSING, Policies
+from forecast.tables.roles import Roles
+from forecast.tables.series import Series
 from forecast.training.train import train
 from tests.support.covariates import KNOWN, PAST, ROLES, TARGETS, table
 from tests.support.covering import covering

@@ -7,9 +7,6 @@ import pytest
 import torch
 
 from forecast.data.datamodule import ForecastData
-from forecast.data.repair import Policies
-from forecast.data.roles import Roles
-from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source
 from forecast.data.windows import Batch, Windows
@@ -18,6 +15,9 @@ from forecast.evaluation.evaluate import spread_of
 from forecast.evaluation.ridge import fit_ridge
 from forecast.predict.load import load
 from forecast.runs.run import Run
+from forecast.tables.repair import Policies
+from forecast.tables.roles import Roles
+from forecast.tables.series import Series
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.reading import series_from_frame

@@ -135,12 +135,12 @@ def test_the_mixing_weight_equals_a_ridge_regression_to_a_tenth(best: float) -> 
 @pytest.mark.parametrize("stride", [1, 5])
 def test_a_training_shrinks_by_the_blocks_of_its_validation_split(stride: int, tmp_path: Path) -> None:
     words = ["model.linear_path=weighted", f"training.evaluation_stride={stride}"]
-    prepared = prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=7")))
+    prepared = prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.mixing_prior=7")))
     windows = prepared.data.parts["validation"]
     n = len(windows) * stride / windows.horizon
     assert n > 1
     assert prepared.task.shrinkage == pytest.approx(n / (n + 7))
-    assert prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.share_prior=0"))).task.shrinkage == 1
+    assert prepare(Settings.parse(quick(tmp_path / "outputs", *words, "training.mixing_prior=0"))).task.shrinkage == 1
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ import torch
 
 from forecast.common.group import ALONE
 from forecast.data.datamodule import ForecastData
-from forecast.data.roles import Roles
 from forecast.data.sources import Source
 from forecast.evaluation.baselines import SeasonalNaive, last_value, training_mean
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.holdout import Fold, blocks, held_out
+from forecast.evaluation.holdout import HeldOutBlock, blocks, held_out
 from forecast.evaluation.linear_start import cross_validation
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
 from forecast.evaluation.scoring import network_forecaster, score
 from forecast.runs.settings import Settings
+from forecast.tables.roles import Roles
 from tests.support.examples import SHARED_DATA, make_windows
 from tests.support.prepared import prepare
 from tests.support.reading import read_series
@@ -76,14 +76,16 @@ def test_intervals_are_calibrated_by_the_weights_that_did_not_see_the_windows(tm
     parts = blocks(windows)
     assert parts is not None
     own = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    folds = [
-        Fold(part, {name: tensor + 0.1 * (1 + place) for name, tensor in own.items()})
+    held_out_blocks = [
+        HeldOutBlock(part, {name: tensor + 0.1 * (1 + place) for name, tensor in own.items()})
         for place, part in enumerate(parts)
     ]
-    expected = held_out(network_forecaster(network), network, windows, folds, 64, ALONE)
+    expected = held_out(network_forecaster(network), network, windows, held_out_blocks, 64, ALONE)
     assert expected is not None
     baseline = prepared.linear_maps.baseline
-    fitted, in_sample = (score(network, prepared.data, baseline, folds=given)["model"] for given in (folds, None))
+    fitted, in_sample = (
+        score(network, prepared.data, baseline, held_out_blocks=given)["model"] for given in (held_out_blocks, None)
+    )
     assert fitted is not None
     assert in_sample is not None
     assert torch.equal(fitted.calibration.scores, expected.residuals.calibrated(()).scores)

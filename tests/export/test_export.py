@@ -12,9 +12,7 @@ import pytest
 
 import forecast
 from forecast.common.errors import InputError
-from forecast.data.clock import Clock
 from forecast.data.known import KnownEncoder
-from forecast.data.repair import Policies
 from forecast.export.__main__ import main as export
 from forecast.export.parity import random_series, series_of, windows_of
 from forecast.predict import exported as extra
@@ -22,6 +20,8 @@ from forecast.predict.__main__ import main as predict
 from forecast.predict.exported import sealed
 from forecast.predict.forecaster import Forecaster
 from forecast.runs.run import Run
+from forecast.tables.clock import Clock
+from forecast.tables.repair import Policies
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.contracts import with_contract

@@ -32,9 +32,9 @@ def test_the_mixing_weight_interpolates_linear_path_and_encoder_decoder(made: Pr
     assert not torch.allclose(decoded, linear, atol=1e-2)
     torch.testing.assert_close(linear, network.forward_linear_path(*batch[:4]))
     for share, expected in ((0.0, linear), (1.0, decoded), (0.25, 0.25 * decoded + 0.75 * linear)):
-        network.combination.share.fill_(share)  # type: ignore[operator]
+        network.combination.mixing_weight.fill_(share)  # type: ignore[operator]
         torch.testing.assert_close(network(*inputs), expected)
-    network.combination.share.fill_(0)  # type: ignore[operator]
+    network.combination.mixing_weight.fill_(0)  # type: ignore[operator]
 
 
 def test_the_two_forecasts_have_independent_gradients(made: Preparation) -> None:
@@ -75,8 +75,8 @@ def test_the_chosen_mean_is_never_worse_than_the_closed_form_on_validation(helps
     learnt = ["training.linear_path_rate=0", "training.max_steps=60", "optimizer.lr=0.01"]
     words = [*days, *WEIGHTED[len(SIMULATED) :], *learnt]
     run, result = train(quick(tmp_path / "outputs", *words))
-    share = run.load_model().share
-    assert share == result["model"]["share"]
+    share = run.load_model().mixing_weight
+    assert share == result["model"]["mixing_weight"]
     assert share is not None
     assert (share > 0) == helps
     model, path = (row["validation"]["scaled"]["mse"] for row in (result, result["linear_path"]))

@@ -9,10 +9,9 @@ from torch.nn import functional
 
 from forecast.attention import find
 from forecast.attention.base import Attention
-from forecast.model import encoder
+from forecast.model import encoder, few_queries
 from forecast.model.encoder import Distilling
 from forecast.model.informer import Informer
-from forecast.model.kernels import few_queries
 from forecast.model.presets import Sizes
 from tests.attention.cases import CASES, FILES, load
 from tests.support.covering import covering

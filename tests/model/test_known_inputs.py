@@ -169,6 +169,6 @@ def test_what_is_known_is_read_by_the_encoder_decoder_or_by_weights_of_the_linea
     assert model.linear_path.known_weight is not None
     with torch.no_grad():
         model.linear_path.known_weight.fill_(weight)
-        model.combination.share.fill_(share)  # type: ignore[union-attr, operator]
+        model.combination.mixing_weight.fill_(share)  # type: ignore[union-attr, operator]
     assert model.reads_known == (share > 0 or weight > 0)
     assert model.linear_path.reads_known == (weight > 0)

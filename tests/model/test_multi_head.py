@@ -8,7 +8,7 @@ from torch import Tensor
 from forecast.attention import build
 from forecast.attention.base import Attention
 from forecast.common.errors import InputError
-from forecast.model.kernels import few_queries
+from forecast.model import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 from tests.attention.cases import CASES, Case, gradients, prefix
 

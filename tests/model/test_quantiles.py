@@ -38,7 +38,7 @@ def quantile_model(preset: str, path: object, mechanism: dict[str, object] | Non
         model.linear_path.start_from(
             torch.randn(8, 3, generator=generator), offsets=torch.randn(3, 2, 9, generator=generator).sort(-1).values
         )
-        model.combination.share.fill_(0.4)
+        model.combination.mixing_weight.fill_(0.4)
     return model
 
 
@@ -99,7 +99,7 @@ def test_levels_symmetric_about_the_median_are_accepted(lower: list[float]) -> N
 
 def test_the_quantiles_of_the_linear_path_are_its_forecast_plus_offsets_times_the_spread() -> None:
     model = quantile_model("patch_informer", "weighted")
-    model.combination.share.zero_()
+    model.combination.mixing_weight.zero_()
     past, *known = make_inputs(sizes())
     assert model.linear_path is not None
     with torch.inference_mode():

@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 
 import forecast
 from forecast.common.errors import InputError
-from forecast.data.repair import Policies
 from forecast.model.original_units import OriginalUnits
 from forecast.predict.forecaster import Forecaster
+from forecast.tables.repair import Policies
 from tests.conftest import TinyRun
 from tests.support.contracts import with_contract
 from tests.support.forecasts import make_adaptive

@@ -9,10 +9,10 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.data.known import KnownEncoder
-from forecast.data.repair import Policies
-from forecast.data.roles import Roles
 from forecast.data.scaler import Scaler
 from forecast.predict.input import described, read_input, without_training_options
+from forecast.tables.repair import Policies
+from forecast.tables.roles import Roles
 from tests.support.contracts import contract_of
 
 

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.clock import UNKNOWN, Clock
-from forecast.data.labels import EMPTY
-from forecast.data.series import Ahead
 from forecast.predict.known import MissingKnown, gather_known
+from forecast.tables.clock import UNKNOWN, Clock
+from forecast.tables.labels import EMPTY
+from forecast.tables.series import Ahead
 
 BERLIN = "Europe/Berlin"
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.timestamps import TimeFormat
 from forecast.predict.input import read_input
+from forecast.tables.timestamps import TimeFormat
 from tests.support.contracts import contract_of
 from tests.support.reading import read_known
 

@@ -105,7 +105,7 @@ def test_predict_notes_when_another_attention_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("forecast.model.informer.Informer.share", share)
+    monkeypatch.setattr("forecast.model.informer.Informer.mixing_weight", share)
     assert forecast(tiny_run, tmp_path / "next.csv", "--attention", "mean") == 0
     assert ("the forecast does not change: it is the linear path alone" in capsys.readouterr().out) == (share == 0)
 

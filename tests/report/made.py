@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from forecast.common.files import write_sealed
 from forecast.common.timing import Load
-from forecast.report.sections import Section
+from forecast.report.groups import RunGroup
 from forecast.runs.turns import TIMING, cost_key
 from tests.support.small import compose, seal
 
@@ -53,7 +53,7 @@ def result_of(
     linear: float = 0.38,
     config: Mapping[str, Any] | None = None,
     windows: int = WINDOWS,
-    share: float | None = None,
+    mixing_weight: float | None = None,
     load: Mapping[str, Load] | None = None,
 ) -> dict[str, Any]:
     """Return the content of a `result.json`; `train` and `inference` are windows per second, `memory` is MiB.
@@ -90,7 +90,7 @@ def result_of(
             "windows": {"train": TRAIN_WINDOWS, "validation": 2785, "test": windows},
             "windows_left_out": {"train": 0, "validation": 0, "test": 0},
         },
-        "model": {"parameters": 100_000, "steps": steps, "best_step": best_step, "share": share},
+        "model": {"parameters": 100_000, "steps": steps, "best_step": best_step, "mixing_weight": mixing_weight},
         "speed": {
             "train_windows_per_s": train,
             "inference_windows_per_s": inference,
@@ -135,7 +135,7 @@ def write_turns(
     write_sealed(sweep / TIMING, {"settings": [{"key": key, **setting} for key, setting in settings.items()]})
 
 
-def no_pictures(section: Section) -> Iterator[tuple[str, str, bytes]]:
+def no_pictures(group: RunGroup) -> Iterator[tuple[str, str, bytes]]:
     """Yield placeholders for the pictures, whose drawing is slow."""
     for cost in ("train", "inference", "memory"):
         yield f"error-{cost}", f"Error against {cost}", b"a picture"

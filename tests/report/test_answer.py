@@ -13,9 +13,9 @@ from forecast.report.answer import Answer, answer
 from forecast.report.comparisons import baselines_of, compare_all
 from forecast.report.content import make_content
 from forecast.report.costs import COSTS, front
+from forecast.report.groups import groups_of
 from forecast.report.phrases import MINUS, signed
 from forecast.report.pictures import draw_pictures
-from forecast.report.sections import sections_of
 from forecast.runs.read import read_runs
 from tests.report.conftest import Made
 from tests.report.made import BUSY, errors, no_pictures, result_of, write_run
@@ -25,8 +25,8 @@ LONGEST = 25
 
 
 def answer_of(root: Path) -> Answer:
-    (section,) = sections_of(read_runs([root]).runs)
-    return answer(section, compare_all(section))
+    (group,) = groups_of(read_runs([root]).runs)
+    return answer(group, compare_all(group))
 
 
 def everything(root: Path) -> list[str]:
@@ -76,7 +76,7 @@ CASES: dict[str, Callable[[Path], Path]] = {
     "busy": lambda root: write_results(
         root, result_of("full"), result_of("linear", load={"train": BUSY, "inference": BUSY}), result_of("mean")
     ),
-    "linear path": lambda root: write_runs(root, *PAIR, ("mean", 96, 1, 1), share=0.0),
+    "linear path": lambda root: write_runs(root, *PAIR, ("mean", 96, 1, 1), mixing_weight=0.0),
     "other device": lambda root: write_results(root, result_of(), {**result_of("linear"), "device": "A GPU"}),
 }
 
@@ -209,8 +209,8 @@ def test_controls_without_a_test_at_several_look_backs_have_a_reason(tmp_path: P
 
 
 def test_every_ratio_equals_that_of_the_results(made: Made) -> None:
-    section = made.chapter.section
-    setting, full = section.at("probsparse", 2880), section.at("full", 2880)
+    group = made.chapter.group
+    setting, full = group.at("probsparse", 2880), group.at("full", 2880)
     assert setting
     assert full
     text = "\n".join([*made.chapter.answer, *made.chapter.details])
@@ -363,7 +363,7 @@ def test_settings_with_one_seed_are_counted(tmp_path: Path) -> None:
 
 def test_forecasts_without_attention_in_some_settings_are_counted(tmp_path: Path) -> None:
     for name in ("full", "linear", "mean"):
-        write_run(tmp_path / name, result_of(name, share=0.5 if name == "linear" else 0.0), errors(0.4, 1))
+        write_run(tmp_path / name, result_of(name, mixing_weight=0.5 if name == "linear" else 0.0), errors(0.4, 1))
     text = "\n".join(everything(tmp_path))
     assert "void" not in text
     assert "In 2 of 3 settings, validation gave the encoder-decoder no weight: attention has no part in their" in text
@@ -371,8 +371,8 @@ def test_forecasts_without_attention_in_some_settings_are_counted(tmp_path: Path
 
 @pytest.mark.parametrize(
     "no_weight",
-    [{"share": 0.0}, {"config": {"model.linear_path": "ridge"}, "best_step": 0}],
-    ids=["share", "untrained sum"],
+    [{"mixing_weight": 0.0}, {"config": {"model.linear_path": "ridge"}, "best_step": 0}],
+    ids=["mixing weight", "untrained sum"],
 )
 def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path, no_weight: dict[str, Any]) -> None:
     for name in ("full", "linear", "mean"):
@@ -396,8 +396,8 @@ def test_a_comparison_in_which_only_the_control_has_weight_is_void_first(tmp_pat
     """The linear paths differ slightly, since each was trained beside another mechanism."""
     for number, name in enumerate(("full", "probsparse", "linear", "mean")):
         series = errors(0.38, 1) * (1 + 1e-4 * number)
-        share = 0.04 if name == "mean" else 0.0
-        write_run(tmp_path / name, result_of(name, mse=float(series.mean()), share=share), series)
+        mixing_weight = 0.04 if name == "mean" else 0.0
+        write_run(tmp_path / name, result_of(name, mse=float(series.mean()), mixing_weight=mixing_weight), series)
     sentences, details = answer_of(tmp_path)
     assert sentences[0] == (
         "On etth1, horizon 96, the comparison of attention is void: validation gave the encoder-decoder weight only in "
@@ -423,8 +423,8 @@ def test_a_report_says_to_take_a_baseline_that_no_model_beats(ridge: float, take
 
 
 def test_an_attention_without_weight_is_not_judged_against_the_control(tmp_path: Path) -> None:
-    write_run(tmp_path / "full", result_of("full", share=0.0, mse=0.4), errors(0.4, 1))
-    write_run(tmp_path / "mean", result_of("mean", share=0.5, mse=0.5), errors(0.5, 2))
+    write_run(tmp_path / "full", result_of("full", mixing_weight=0.0, mse=0.4), errors(0.4, 1))
+    write_run(tmp_path / "mean", result_of("mean", mixing_weight=0.5, mse=0.5), errors(0.5, 2))
     text = "\n".join(everything(tmp_path))
     assert "At look-back 512, validation gave `full` no weight: its error tells nothing about self-attention." in text
     assert "the control `mean` (" not in text
@@ -447,7 +447,7 @@ def test_no_mechanism_is_fastest_of_all_where_each_has_a_reference_of_its_own(tm
 
 def test_a_comparison_that_a_short_validation_made_void_says_so(tmp_path: Path) -> None:
     for name in ("full", "linear"):
-        result = result_of(name, share=0.0, best_step=0)
+        result = result_of(name, mixing_weight=0.0, best_step=0)
         result["model"]["validation_blocks"] = 6
         write_run(tmp_path / name, result, errors(0.4, 1))
     assert answer_of(tmp_path).sentences[0] == (
@@ -473,7 +473,7 @@ def test_a_clearly_better_baseline_is_the_first_sentence(tmp_path: Path, mse: fl
 
 
 def test_short_trainings_follow_a_decision_at_once(tmp_path: Path) -> None:
-    results = [result_of(name, share=0.0, mse=0.6, steps=30, best_step=10) for name in ("full", "linear")]
+    results = [result_of(name, mixing_weight=0.0, mse=0.6, steps=30, best_step=10) for name in ("full", "linear")]
     sentences = answer_of(write_results(tmp_path, *results)).sentences
     assert "the comparison of attention is void" in sentences[0]
     assert sentences[1].startswith("Every model is worse than linear (ridge)")
@@ -643,8 +643,8 @@ def test_baselines_with_other_known_inputs_have_names_of_their_own(tmp_path: Pat
     for name, known, linear in (("with", ["air"], 0.3), ("without", [], 0.38)):
         result = result_of(config={"data.known_covariates": known}, linear=linear)
         write_run(tmp_path / name, result, errors(0.4, 1))
-    (section,) = sections_of(read_runs([tmp_path]).runs)
-    labels = [baseline.label for baseline in baselines_of(section) if "ridge" in baseline.label]
+    (group,) = groups_of(read_runs([tmp_path]).runs)
+    labels = [baseline.label for baseline in baselines_of(group) if "ridge" in baseline.label]
     assert len(set(labels)) == len(labels) == 2
 
 
@@ -652,7 +652,7 @@ def test_settings_with_other_test_windows_have_no_front(tmp_path: Path) -> None:
     for name, windows in (("full", 2000), ("linear", 1500)):
         result = result_of(name, windows=windows, train={"full": 100.0, "linear": 300.0}[name])
         write_run(tmp_path / name, result, errors(0.4, 1, count=windows))
-    (section,) = sections_of(read_runs([tmp_path]).runs)
-    assert not section.same_windows
-    assert all(front(section, cost) == [] for cost in COSTS)
-    assert len([*draw_pictures(section)]) > 0
+    (group,) = groups_of(read_runs([tmp_path]).runs)
+    assert not group.same_windows
+    assert all(front(group, cost) == [] for cost in COSTS)
+    assert len([*draw_pictures(group)]) > 0

@@ -21,9 +21,9 @@ from forecast.report.costs import (
     times_cheaper,
     verdict,
 )
+from forecast.report.groups import RunGroup, groups_of
 from forecast.report.html import rows
 from forecast.report.pictures import draw_pictures
-from forecast.report.sections import Section, sections_of
 from forecast.report.tables import result_table, turns_table
 from forecast.runs.read import read_runs
 from tests.report.made import BUSY, QUIET, TRAIN_WINDOWS, errors, no_pictures, result_of, write_run, write_turns
@@ -31,12 +31,12 @@ from tests.report.made import BUSY, QUIET, TRAIN_WINDOWS, errors, no_pictures, r
 DISTURBED = {"train": BUSY, "inference": BUSY}
 
 
-def section_of(root: Path) -> Section:
-    (section,) = sections_of(read_runs([root]).runs)
-    return section
+def section_of(root: Path) -> RunGroup:
+    (group,) = groups_of(read_runs([root]).runs)
+    return group
 
 
-def write_study(root: Path, *, full: Any = None, linear: Any = None) -> Section:
+def write_study(root: Path, *, full: Any = None, linear: Any = None) -> RunGroup:
     """Write three mechanisms at one look-back; in their own times `linear` takes half as long as `full`."""
     write_run(root / "full", result_of("full", train=100, inference=400, load=full))
     write_run(root / "linear", result_of("linear", train=200, inference=800, load=linear))
@@ -44,24 +44,24 @@ def write_study(root: Path, *, full: Any = None, linear: Any = None) -> Section:
     return section_of(root)
 
 
-def text_of(section: Section) -> str:
-    sentences, details = answer(section, compare_all(section))
+def text_of(group: RunGroup) -> str:
+    sentences, details = answer(group, compare_all(group))
     return "\n".join([*sentences, *details])
 
 
-def verdicts(section: Section) -> list[str]:
-    full, linear = section.at("full", 512), section.at("linear", 512)
+def verdicts(group: RunGroup) -> list[str]:
+    full, linear = group.at("full", 512), group.at("linear", 512)
     assert full
     assert linear
     return [verdict(cost, linear, full) for cost in (TRAINING, INFERENCE)]
 
 
 def test_times_of_a_quiet_machine_are_compared(tmp_path: Path) -> None:
-    section = write_study(tmp_path)
-    assert verdicts(section) == ["faster", "faster"]
-    assert "`linear` trains 2 times faster than `full`" in text_of(section)
-    assert "rocesses disturbed" not in text_of(section)
-    assert turns_table(section) is None
+    group = write_study(tmp_path)
+    assert verdicts(group) == ["faster", "faster"]
+    assert "`linear` trains 2 times faster than `full`" in text_of(group)
+    assert "rocesses disturbed" not in text_of(group)
+    assert turns_table(group) is None
 
 
 def test_a_mechanism_whose_time_was_disturbed_is_not_called_slower(tmp_path: Path) -> None:
@@ -75,9 +75,9 @@ def test_a_mechanism_whose_time_was_disturbed_is_not_called_slower(tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["full", "linear"])
 def test_times_of_a_busy_machine_are_not_compared(tmp_path: Path, name: str) -> None:
-    section = write_study(tmp_path, **{name: DISTURBED})
-    text = text_of(section)
-    assert verdicts(section) == ["busy machine", "busy machine"]
+    group = write_study(tmp_path, **{name: DISTURBED})
+    text = text_of(group)
+    assert verdicts(group) == ["busy machine", "busy machine"]
     assert "times faster" not in text
     assert "times slower" not in text
     assert text.count("disturbed the timing") == 1
@@ -86,15 +86,15 @@ def test_times_of_a_busy_machine_are_not_compared(tmp_path: Path, name: str) -> 
         "on a quiet machine, or use sweep.repeat_timing=4."
     ) in text
     assert text.startswith("On etth1, horizon 96, at look-back 512, `linear` has test MSE 0.4000")
-    assert (name, 512) not in comparable(section, TRAINING)
-    assert (name, 512) not in front(section, INFERENCE)
+    assert (name, 512) not in comparable(group, TRAINING)
+    assert (name, 512) not in front(group, INFERENCE)
 
 
 def test_a_disturbed_inference_does_not_change_the_verdict_on_training(tmp_path: Path) -> None:
-    section = write_study(tmp_path, linear={"inference": BUSY})
-    assert verdicts(section) == ["faster", "busy machine"]
-    assert "`linear` trains 2 times faster" in text_of(section)
-    assert "forecasts" not in text_of(section)
+    group = write_study(tmp_path, linear={"inference": BUSY})
+    assert verdicts(group) == ["faster", "busy machine"]
+    assert "`linear` trains 2 times faster" in text_of(group)
+    assert "forecasts" not in text_of(group)
 
 
 def test_a_disturbed_time_is_marked_and_never_not_dominated(tmp_path: Path) -> None:
@@ -116,17 +116,17 @@ def test_a_busy_machine_still_gives_the_processor_time_and_a_pick(tmp_path: Path
         write_run(
             tmp_path / name, result_of(name, mse=float(series.mean()), load=load, memory=612 + 5 * number), series
         )
-    section = section_of(tmp_path)
-    full, taylor = section.at("full", 512), section.at("taylor", 512)
+    group = section_of(tmp_path)
+    full, taylor = group.at("full", 512), group.at("taylor", 512)
     assert full
     assert taylor
     assert times_cheaper(PROCESSOR, taylor, full) == 4
-    first, second, *_ = answer(section, compare_all(section)).sentences
+    first, second, *_ = answer(group, compare_all(group)).sentences
     assert "`taylor` and `full` are statistically indistinguishable" in first
     assert second == "At look-back 512, training `taylor` takes 0.25 times the processor time of `full`."
     monkeypatch.setattr("forecast.report.pictures._trade_off", lambda *_: b"")
-    assert [name for name, _, _ in draw_pictures(section)] == ["error-processor"]
-    table = result_table(section)
+    assert [name for name, _, _ in draw_pictures(group)] == ["error-processor"]
+    table = result_table(group)
     cells = {row[0]: dict(zip(table.headings, row, strict=True)) for row in table.cells}
     assert (cells["taylor"]["train, CPU ms/window"], cells["linear (ridge)"]["train, CPU ms/window"]) == ("10", "")
 
@@ -151,12 +151,12 @@ def test_interleaved_times_replace_those_of_a_busy_machine(tmp_path: Path) -> No
     write_turns(
         tmp_path, {("full", 512): [10, 11, 10, 12, 10], ("linear", 512): [20, 22, 20, 24, 26], ("mean", 512): [8] * 5}
     )
-    section = section_of(tmp_path)
-    assert verdicts(section) == ["slower", "slower"]
-    assert "rocesses disturbed" not in text_of(section)
-    assert comparable(section, TRAINING) == {("full", 512): 10, ("linear", 512): 22, ("mean", 512): 8}
-    assert comparable(section, INFERENCE)["linear", 512] == 11
-    table = turns_table(section)
+    group = section_of(tmp_path)
+    assert verdicts(group) == ["slower", "slower"]
+    assert "rocesses disturbed" not in text_of(group)
+    assert comparable(group, TRAINING) == {("full", 512): 10, ("linear", 512): 22, ("mean", 512): 8}
+    assert comparable(group, INFERENCE)["linear", 512] == 11
+    table = turns_table(group)
     assert table
     cells = {row[0]: row for row in table.cells}
     assert cells["linear"][2:6] == ["22 (20 to 26)", "5!", "0.5 (0.385 to 0.5)", "slower"]
@@ -182,16 +182,16 @@ def test_disturbed_rounds_are_left_out_and_too_few_others_give_no_verdict(tmp_pa
     times = {("full", 512): [10.0] * 5, ("linear", 512): [5.0, 5.0, 5.0, 50.0, 50.0]}
     write_study(tmp_path, full=DISTURBED, linear=DISTURBED)
     write_turns(tmp_path, times, disturbed=[3, 4])
-    section = section_of(tmp_path)
-    full, linear = section.at("full", 512), section.at("linear", 512)
+    group = section_of(tmp_path)
+    full, linear = group.at("full", 512), group.at("linear", 512)
     assert full
     assert linear
     assert times_cheaper(TRAINING, linear, full) == 2
-    assert verdicts(section) == ["faster", "faster"]
+    assert verdicts(group) == ["faster", "faster"]
     write_turns(tmp_path, times, disturbed=[2, 3, 4])
-    section = section_of(tmp_path)
-    assert verdicts(section) == ["busy machine", "busy machine"]
-    assert "disturbed the timing: run the same command again on a quiet machine." in text_of(section)
+    group = section_of(tmp_path)
+    assert verdicts(group) == ["busy machine", "busy machine"]
+    assert "disturbed the timing: run the same command again on a quiet machine." in text_of(group)
 
 
 def test_interleaved_times_of_different_sweeps_are_not_compared(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ from forecast.report.comparisons import (
     seed_spread,
     seed_spreads,
 )
+from forecast.report.groups import Setting, groups_of
 from forecast.report.phrases import quality_words
-from forecast.report.sections import Setting, sections_of
 from forecast.report.tables import FoldingTable, _method
 from forecast.runs.read import FinishedRun, read_runs
 from tests.report.conftest import Made
@@ -43,8 +43,8 @@ from tests.report.made import START, WINDOWS, errors, result_of, write_run
 SEEDS = range(100)
 
 
-def setting(*mse: float, share: float | None = None, look_back: int = 512, stride: int = 1) -> Setting:
-    results = [result_of(mse=each, seed=seed, share=share) for seed, each in enumerate(mse)]
+def setting(*mse: float, mixing_weight: float | None = None, look_back: int = 512, stride: int = 1) -> Setting:
+    results = [result_of(mse=each, seed=seed, mixing_weight=mixing_weight) for seed, each in enumerate(mse)]
     for result in results:
         result["data"]["evaluation_stride"] = stride
     return Setting("full", look_back, tuple(FinishedRun("a run", Path(), result, "") for result in results))
@@ -203,21 +203,26 @@ def test_settings_with_equal_seeds_are_rarely_called_different() -> None:
 
 def test_two_forecasts_of_the_linear_path_alone_are_not_tested() -> None:
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
-    both = compare(setting(0.4, share=0), setting(0.4, share=0), other, other * (1 + 1e-9))
+    both = compare(setting(0.4, mixing_weight=0), setting(0.4, mixing_weight=0), other, other * (1 + 1e-9))
     assert (both.verdict, both.why) == (NOT_TESTED, "both forecasts use the linear path alone")
-    unknown = compare(setting(0.4, share=0), setting(0.4, share=0), other, "no errors")
+    unknown = compare(setting(0.4, mixing_weight=0), setting(0.4, mixing_weight=0), other, "no errors")
     assert unknown.why == "both forecasts use the linear path alone"
-    assert compare(setting(0.36, share=0), setting(0.4, share=0), own, other).verdict == BETTER  # other inputs
-    assert compare(setting(0.36, share=0), setting(0.4, share=0.1), own, other).verdict == ONE_SEED
-    assert compare(setting(0.36, share=0), setting(0.4, share=0, look_back=96), own, other).verdict == BETTER
+    assert (
+        compare(setting(0.36, mixing_weight=0), setting(0.4, mixing_weight=0), own, other).verdict == BETTER
+    )  # other inputs
+    assert compare(setting(0.36, mixing_weight=0), setting(0.4, mixing_weight=0.1), own, other).verdict == ONE_SEED
+    assert (
+        compare(setting(0.36, mixing_weight=0), setting(0.4, mixing_weight=0, look_back=96), own, other).verdict
+        == BETTER
+    )
 
 
 def test_the_lowest_error_is_compared_at_a_corrected_level(tmp_path: Path) -> None:
     for place, name in enumerate(("full", "linear", "taylor", "mean", "efficient")):
         series = errors(0.4, place)
         write_run(tmp_path / name, result_of(name, mse=float(series.mean())), series)
-    (section,) = sections_of(read_runs([tmp_path]).runs)
-    pairs = compare_all(section)
+    (group,) = groups_of(read_runs([tmp_path]).runs)
+    pairs = compare_all(group)
     assert {pair.level for pair in pairs.with_best.values()} == {1 - (1 - LEVEL) / 10}
     assert {pair.level for pair in pairs.reference.values()} == {LEVEL}
     for key, pair in pairs.with_best.items():
@@ -298,7 +303,7 @@ def test_an_unusable_file_of_errors_is_named(tmp_path: Path, damage: str) -> Non
 
 def test_the_linear_path_neither_adds_to_the_variance_between_seeds_nor_is_widened_by_it() -> None:
     own, other = windows(errors(0.36, 1)), windows(errors(0.4, 2))
-    path = setting(0.36, 0.36, 0.36, share=0)
+    path = setting(0.36, 0.36, 0.36, mixing_weight=0)
     trained = setting(0.396, 0.4, 0.404)
     spread = seed_spread([path, path, path, trained])
     assert (spread.freedom, spread.share) == (2, pytest.approx(0.01))

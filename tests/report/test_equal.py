@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from forecast.report.budget import MOST_VALUES, facts_of
-from forecast.report.sections import sections_of
+from forecast.report.groups import groups_of
 from forecast.runs.read import read_runs
 from tests.report.made import result_of, write_run
 
@@ -13,8 +13,8 @@ def facts(root: Path, *results: dict[str, Any], stride: int = 1) -> dict[str, tu
     for place, result in enumerate(results):
         result["data"]["evaluation_stride"] = stride
         write_run(root / str(place), result)
-    (section,) = sections_of(read_runs([root]).runs)
-    return {fact.name: (fact.state, fact.values) for fact in facts_of(section)}
+    (group,) = groups_of(read_runs([root]).runs)
+    return {fact.name: (fact.state, fact.values) for fact in facts_of(group)}
 
 
 def test_studied_facts_are_compared_and_the_others_are_equal(tmp_path: Path) -> None:

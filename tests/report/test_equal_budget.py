@@ -8,8 +8,8 @@ import pytest
 
 from forecast.common.tables import Table
 from forecast.report.equal_budget import budget_table
+from forecast.report.groups import groups_of
 from forecast.report.phrases import MINUS
-from forecast.report.sections import sections_of
 from forecast.runs.read import read_runs
 from tests.report import made
 
@@ -42,8 +42,8 @@ def write(
 
 
 def table_of(root: Path) -> Table | None:
-    (section,) = sections_of(read_runs([root]).runs)
-    return budget_table(section)
+    (group,) = groups_of(read_runs([root]).runs)
+    return budget_table(group)
 
 
 CURVES = {

@@ -166,7 +166,7 @@ def test_no_column_is_cut_off_at_1300_pixels(tmp_path: Path, monkeypatch: pytest
     """With all possible columns unfolded and long numbers."""
     for seed in (1, 2):
         result = result_of(
-            "probsparse", 2880, seed, mse=0.4 + seed / 100, share=0.37, steps=12_468, best_step=11_390,
+            "probsparse", 2880, seed, mse=0.4 + seed / 100, mixing_weight=0.37, steps=12_468, best_step=11_390,
             train=123.4, inference=1234.5, memory=12345.6,
         )  # fmt: skip
         for row in (result, *result["baselines"].values()):

@@ -8,8 +8,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
+from forecast.report.groups import groups_of
 from forecast.report.pictures import _styles, draw_pictures, new_panel, png
-from forecast.report.sections import sections_of
 from forecast.runs.read import read_runs
 from tests.report.made import BUSY, result_of, write_run
 
@@ -126,8 +126,8 @@ def test_a_mechanism_has_the_same_colour_and_marker_in_every_report(tmp_path: Pa
     def style(folder: str, *names: str) -> dict[str, Any]:
         for name in names:
             write_run(tmp_path / folder / name, result_of(name))
-        (section,) = sections_of(read_runs([tmp_path / folder]).runs)
-        styles = _styles(section)
+        (group,) = groups_of(read_runs([tmp_path / folder]).runs)
+        styles = _styles(group)
         marks = [(each["color"], each["marker"]) for arm, each in styles.items() if arm]
         assert len(set(marks)) == len(marks)
         return styles["probsparse"]
@@ -166,6 +166,6 @@ def panels(monkeypatch: pytest.MonkeyPatch, root: Path, *results: dict[str, Any]
     monkeypatch.setattr("forecast.report.pictures.png", keep)
     for number, result in enumerate(results):
         write_run(root / str(number), result)
-    (section,) = sections_of(read_runs([root]).runs)
-    list(draw_pictures(section))
+    (group,) = groups_of(read_runs([root]).runs)
+    list(draw_pictures(group))
     return shown

@@ -5,7 +5,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, sha256
-from forecast.report.sections import sections_of
+from forecast.report.groups import groups_of
 from forecast.runs.read import NEEDED, read_runs
 from tests.conftest import TinyRun
 from tests.report.made import result_of, write_run
@@ -96,9 +96,9 @@ def test_other_data_another_horizon_or_a_changed_file_makes_another_section(tmp_
     changed = result_of()
     changed["data"]["sha256"] = "another"
     write_run(tmp_path / "5", changed)
-    sections = sections_of(read_runs([tmp_path]).runs)
-    assert sections[0].title == "etth1, horizon 96 (sha256 f18d)"
-    assert [run.name for each in sections[0].settings for run in each.runs] == ["1", "2"]
-    assert {each.title for each in sections[1:]} == {
+    groups = groups_of(read_runs([tmp_path]).runs)
+    assert groups[0].title == "etth1, horizon 96 (sha256 f18d)"
+    assert [run.name for each in groups[0].settings for run in each.runs] == ["1", "2"]
+    assert {each.title for each in groups[1:]} == {
         *("etth1, horizon 24", "etth2, horizon 96", "etth1, horizon 96 (sha256 another)")
     }

@@ -170,7 +170,7 @@ def test_targets_that_the_picture_leaves_out_are_named(tmp_path: Path, capsys: p
 def test_five_lines_end_a_run_and_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     run = Run(Path("outputs/[red]x/2026-01-01_00-00-00_aaaaaa"))
     speed = {"train_windows_per_s": 571.2, "inference_windows_per_s": 1936.0, "peak_memory_mib": 655.0}
-    print_closing_lines(run, ended(speed, path=None, share=0.15, share_trusted=0.5))
+    print_closing_lines(run, ended(speed, path=None, mixing_weight=0.15, share_trusted=0.5))
     assert capsys.readouterr().out.splitlines() == [
         "Speed: 571 windows/s in training, 1,936 in inference; peak memory 655 MiB.",
         "Best step 93 of 372. Forecast = 15 % encoder-decoder + 85 % linear path.",
@@ -332,7 +332,7 @@ def test_an_absent_or_undefined_mase_is_none(mase: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "mixture"),
+    ("mixing_weight", "mixture"),
     [
         (None, ""),
         (0.0, " Forecast = 0 % encoder-decoder + 100 % linear path."),
@@ -340,8 +340,8 @@ def test_an_absent_or_undefined_mase_is_none(mase: float | None) -> None:
         (0.003, " Forecast = <1 % encoder-decoder + >99 % linear path."),
     ],
 )
-def test_the_best_step_is_printed_with_the_mixture_if_there_is_one(share: float | None, mixture: str) -> None:
-    assert best_line(ended(share=share)) == f"Best step 93 of 372.{mixture}"
+def test_the_best_step_is_printed_with_the_mixture_if_there_is_one(mixing_weight: float | None, mixture: str) -> None:
+    assert best_line(ended(mixing_weight=mixing_weight)) == f"Best step 93 of 372.{mixture}"
 
 
 @pytest.mark.parametrize(
@@ -350,8 +350,8 @@ def test_the_best_step_is_printed_with_the_mixture_if_there_is_one(share: float 
 )
 def test_the_limit_that_stopped_the_training_is_named(status: str, end: str) -> None:
     stopped = f" (stopped by {end})" if end else ""
-    assert best_line({**ended(share=None), "status": status}) == f"Best step 93 of 372{stopped}."
-    line = best_line({**ended(best_step=0, share=0.0), "status": status})
+    assert best_line({**ended(mixing_weight=None), "status": status}) == f"Best step 93 of 372{stopped}."
+    line = best_line({**ended(best_step=0, mixing_weight=0.0), "status": status})
     assert line.startswith(f"Best step 0 of 372{stopped}: training added nothing beyond chance. Forecast = ")
 
 

@@ -23,6 +23,9 @@ END_TO_END = {
         "test_bad_input.py", "test_known_leaks.py", "test_known_roles.py", "test_leaks.py",
         "predict/test_empty_labels.py", "predict/test_gaps.py", "predict/test_time_columns.py",
     ],
+    "tables": [
+        "test_bad_input.py", "predict/test_empty_labels.py", "predict/test_gaps.py", "predict/test_time_columns.py",
+    ],
     "predict": ["predict/", "test_security.py", "test_strangers.py"],
     "runs": ["resume/", "test_security.py", "test_storage.py", "test_strangers.py", "training/test_run_folder.py"],
     "training": ["resume/", "sweep/", "training/", "test_endings.py", "test_interruption.py"],

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from forecast.data.clock import Clock
 from forecast.data.contract import DataContract
-from forecast.data.reading import Reading
-from forecast.data.roles import Roles
 from forecast.data.scaler import Scaler
 from forecast.predict.forecaster import Forecaster
+from forecast.tables.clock import Clock
+from forecast.tables.reading import Reading
+from forecast.tables.roles import Roles
 
 
 def contract_of(targets: Sequence[str] = ("load",), context_length: int = 20, **options: Any) -> DataContract:

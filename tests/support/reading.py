@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from forecast.data import series
-from forecast.data.reading import Reading
-from forecast.data.roles import Roles
-from forecast.data.series import Ahead, Series
+from forecast.tables import series
+from forecast.tables.reading import Reading
+from forecast.tables.roles import Roles
+from forecast.tables.series import Ahead, Series
 
 
 def roles_of(

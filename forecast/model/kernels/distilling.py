@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from forecast.attention.base import Mask
-from forecast.model.kernels.batch_norm import BatchNorm
+from forecast.model.batch_norm import BatchNorm
 
 
 def distil(tokens: Tensor, weight: Tensor, bias: Tensor | None, norm: BatchNorm, mask: Mask = None) -> Tensor:

@@ -25,7 +25,7 @@ from forecast.common.conf_files import choice_files, configuration_folder, liste
 from forecast.common.configuration import COMPLAINTS, check_hydra_words, one_line, without_null
 from forecast.common.errors import InputError
 from forecast.common.files import ENDINGS
-from forecast.data.flaws import value_word
+from forecast.tables.flaws import value_word
 
 LONGEST = 100
 """Maximum characters of a name; file systems allow 255 bytes, and other files append to it."""

@@ -11,15 +11,15 @@ import torch
 
 from forecast.common.errors import InputError
 from forecast.data.calendar import calendar_features
-from forecast.data.clock import UNKNOWN, Clock
-from forecast.data.repair import Policies
-from forecast.data.roles import Roles
 from forecast.data.scaler import Scaler
-from forecast.data.series import Series
 from forecast.data.settings import DataSettings
 from forecast.predict.__main__ import main as predict
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.load import load
+from forecast.tables.clock import UNKNOWN, Clock
+from forecast.tables.repair import Policies
+from forecast.tables.roles import Roles
+from forecast.tables.series import Series
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.contracts import contract_of, with_contract

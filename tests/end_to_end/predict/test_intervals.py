@@ -358,11 +358,11 @@ def test_levels_under_another_attention_are_refused(
 
 def test_a_column_with_the_name_of_an_end_is_refused_in_the_wide_table_only(tiny_run: TinyRun) -> None:
     forecaster = forecast.load(tiny_run.path)
-    from forecast.predict.intervals import Question
+    from forecast.predict.forecast import Question
 
     answer = forecaster.answer(forecaster.read(tiny_run.source), Question((80.0,)))
     renamed = {"oil": "load_lower_80"}
-    from forecast.predict.intervals import Forecast
+    from forecast.predict.forecast import Forecast
 
     other = Forecast(
         answer.values.rename(columns=renamed),
@@ -382,7 +382,7 @@ def test_a_column_with_the_name_of_an_end_is_refused_in_the_wide_table_only(tiny
 
 
 def test_a_time_column_with_the_name_of_a_column_is_refused_in_the_long_table_only(tiny_run: TinyRun) -> None:
-    from forecast.predict.intervals import Question
+    from forecast.predict.forecast import Question
 
     forecaster = forecast.load(tiny_run.path)
     answer = forecaster.answer(forecaster.read(tiny_run.source), Question())

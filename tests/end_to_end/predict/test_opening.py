@@ -130,7 +130,7 @@ def test_a_file_without_weights_is_refused_and_not_unpickled(
 
 
 EDITS: list[tuple[tuple[str, ...], Any]] = [
-    (("format",), 4), (("format",), ...), (("architecture",), ...), (("architecture",), 5), (("data",), ...),
+    (("format",), 5), (("format",), ...), (("architecture",), ...), (("architecture",), 5), (("data",), ...),
     (("data",), []), (("scaler",), ...), (("files",), ...), (("files",), []),
     (("files", "model.safetensors"), "x"), (("files", "model.safetensors", "sha256"), None),
     (("architecture", "preset"), "os.system"), (("architecture", "preset"), ["x"]), (("architecture", "preset"), None),

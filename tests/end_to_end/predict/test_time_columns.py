@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.timestamps import PLAIN, TimeFormat
 from forecast.export.__main__ import main as export
 from forecast.predict.load import load
+from forecast.tables.timestamps import PLAIN, TimeFormat
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put

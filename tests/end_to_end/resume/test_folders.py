@@ -302,7 +302,7 @@ def test_a_finished_run_without_a_result_is_damaged(
         train({**whole[1]["config"], "resume": str(copy)}, overrides=[f"resume={copy}"])
 
 
-@pytest.mark.parametrize(("group", "key"), [("data", "calendar"), ("model", "level"), ("training", "share_prior")])
+@pytest.mark.parametrize(("group", "key"), [("data", "calendar"), ("model", "level"), ("training", "mixing_prior")])
 def test_a_run_without_a_key_of_this_version_is_refused_with_the_cure(
     config: dict[str, Any], stopped: Path, group: str, key: str
 ) -> None:

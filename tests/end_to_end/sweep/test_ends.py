@@ -136,7 +136,7 @@ def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     jobs = [
         read(folder / f"attention-{name}_seed-{seed}" / "result.json") for name in ("full", "linear") for seed in (1, 2)
     ]
-    assert {job["model"]["share"] for job in jobs} == {0}
+    assert {job["model"]["mixing_weight"] for job in jobs} == {0}
     assert {"last value", "seasonal naive", "linear (ridge)"} <= rows.keys()
 
 

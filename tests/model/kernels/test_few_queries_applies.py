@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize, prune
 from forecast.attention import build
 from forecast.attention.base import Attention
 from forecast.attention.probsparse import ProbSparseAttention
-from forecast.model.kernels import few_queries
+from forecast.model import few_queries
 from forecast.model.multi_head import MultiHeadAttention
 
 ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}

@@ -54,10 +54,14 @@ def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     made = prepare(Settings.parse(config), group)
     start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}
     outcome = fit(made, folder, DummyLogger(), group=group)
-    folds = outcome.folds
-    weights = None if folds is None else {str(place): dict(fold.weights) for place, fold in enumerate(folds)}
-    result = {**vars(outcome), "folds": weights}
-    rows = score(made.network.eval(), made.data, made.linear_maps.baseline, group, folds)
+    held_out_blocks = outcome.held_out_blocks
+    weights = (
+        None
+        if held_out_blocks is None
+        else {str(place): dict(block.weights) for place, block in enumerate(held_out_blocks)}
+    )
+    result = {**vars(outcome), "held_out_blocks": weights}
+    rows = score(made.network.eval(), made.data, made.linear_maps.baseline, group, held_out_blocks)
     if not group.leads:
         return {}
     newest = newest_checkpoint(folder)

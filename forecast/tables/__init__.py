@@ -1,0 +1,1 @@
+"""From a file or frame to a checked series: columns, times, numbers, labels, repairs."""

@@ -1,0 +1,244 @@
+"""A table on its way to a series: the steps from its raw cells to times, labels and one series."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.common.text import counted
+from forecast.tables.flaws import Flaw
+from forecast.tables.labels import encode_covariates
+from forecast.tables.long_tables import find_panel
+from forecast.tables.reading import Reading
+from forecast.tables.roles import KNOWN, PAST, Roles
+from forecast.tables.table import tidy_name, tidy_names, without_counters
+from forecast.tables.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A table on its way to a series; each step returns the next draft.
+
+    `table` has the raw cells, one row per record in any order, `rows` the row numbers (N,) of a spreadsheet, whose
+    header is row 1, and `times` the times, read as `time_format` says. `chosen` are the columns of the series, `unused`
+    the others. `merged` identify series which become one, and `labels` are those of categorical columns. `notes` are
+    lines on the changes by their kind: "panel", "rows", "names", "columns", "times", "marks" or "order". Options can
+    accept the `flaws`. `source` names the table in messages.
+    """
+
+    source: str
+    roles: Roles
+    reading: Reading
+    table: pd.DataFrame
+    rows: np.ndarray = field(default_factory=lambda: np.arange(0))
+    time_column: str = ""
+    times: pd.DatetimeIndex = field(default_factory=lambda: pd.DatetimeIndex([]))
+    time_format: TimeFormat = PLAIN
+    chosen: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    merged: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    flaws: tuple[Flaw, ...] = ()
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, roles: Roles, reading: Reading, source: str) -> "Draft":
+        """Return the draft of a frame, with tidy names."""
+        frame, notes = tidy_names(frame, source)
+        reading = replace(reading, time_column=tidy_name(reading.time_column))
+        return cls(source, roles.tidied(), reading, frame).noted("names", notes)
+
+    def noted(self, kind: str, notes: Sequence[str]) -> "Draft":
+        """Return the draft with more notes of a kind."""
+        return replace(self, notes={**self.notes, kind: (*self.notes.get(kind, ()), *notes)})
+
+    def flawed(self, *flaws: Flaw) -> "Draft":
+        """Return the draft with more flaws."""
+        return replace(self, flaws=(*self.flaws, *flaws))
+
+    def kept(self, mask: np.ndarray) -> "Draft":
+        """Return the draft with the rows where `mask` is true."""
+        return replace(self, table=self.table.loc[mask], rows=self.rows[mask], times=self.times[mask])
+
+    @property
+    def targets(self) -> list[str]:
+        """The chosen columns that are not covariates."""
+        covariates = self.roles.covariates
+        return [name for name in self.chosen if name not in covariates]
+
+    @property
+    def others(self) -> list[str]:
+        """The chosen columns that are covariates."""
+        covariates = self.roles.covariates
+        return [name for name in self.chosen if name in covariates]
+
+    def lines(self, *kinds: str) -> tuple[str, ...]:
+        """Return the notes of these kinds, in this order."""
+        return tuple(note for kind in kinds for note in self.notes.get(kind, ()))
+
+
+def with_time_column(draft: Draft) -> Draft:
+    """Return the draft with its time column found, and a flaw if several columns hold times."""
+    table, source, name, layout = draft.table, draft.source, draft.reading.time_column, draft.reading.time_format
+    if table.empty and not len(table):
+        raise InputError(f"{source} has no rows below its header: add data")
+    label = str(table.index.name) if table.index.name is not None else "date"
+    as_index = layout.columns is None and (name is None or (name == label and name not in table.columns))
+    if as_index and label not in table.columns and _index_holds_times(table.index, layout.date_format):
+        table.insert(0, label, table.index)
+        return replace(draft, table=table.reset_index(drop=True), time_column=label)
+    has_name = table.index.name is not None and table.index.name not in table.columns
+    repeats = has_name and not table.index.is_unique  # it identifies the series of a long table
+    table = table.reset_index(drop=not repeats)
+    if table.isna().all(axis=None):
+        raise InputError(f"{source} has no rows below its header: add data")
+    key = "data.time_column" if layout.columns is None else "data.time_columns"
+    named = layout.columns or (() if name is None else (name,))
+    check_present(named, list(table.columns), source, key)
+    if named:
+        return replace(draft, table=table, time_column=named[0])
+    found, ambiguous = find_time_column(table, source, layout.date_format)
+    draft = replace(draft, table=table, time_column=found)
+    return draft if ambiguous is None else draft.flawed(ambiguous)
+
+
+def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
+    return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index), date_format)
+
+
+def without_empty_rows(draft: Draft) -> Draft:
+    """Return the draft with row numbers and without blank rows."""
+    table = draft.table
+    draft = replace(draft, rows=np.arange(2, len(table) + 2))
+    empty = table.isna().all(axis=1).to_numpy()
+    if not empty.any():
+        return draft
+    trailing = int(np.argmin(empty[::-1]))  # blank rows at the end are not reported
+    inside = int(empty.sum()) - trailing
+    draft = replace(draft, table=table.loc[~empty], rows=draft.rows[~empty])
+    return draft.noted("rows", [f"{inside} blank rows were left out"] if inside else [])
+
+
+def without_counting_columns(draft: Draft) -> Draft:
+    """Return the draft without columns that only count the rows, unless the targets are named."""
+    if draft.roles.targets is not None:
+        return draft
+    table, notes = without_counters(draft.table, [draft.time_column, *draft.roles.covariates])
+    return replace(draft, table=table).noted("columns", notes)
+
+
+def with_joined_hours(draft: Draft) -> Draft:
+    """Return the draft with dates and hours in one time column, and the format that acts on it."""
+    acting = draft.reading.time_format.acting_on(draft.table[draft.time_column])
+    table, time_format, notes = join_hours(draft.table, acting, draft.rows, draft.source)
+    reading = replace(draft.reading, time_format=time_format)
+    return replace(draft, table=table, reading=reading).noted("columns", notes)
+
+
+def with_chosen_columns(draft: Draft) -> Draft:
+    """Return the draft with the columns of the series chosen."""
+    covariates, time_column, source = draft.roles.covariates, draft.time_column, draft.source
+    if time_column in covariates:
+        raise InputError(
+            f"{source}: {time_column!r} is the time column, not a covariate: its calendar is always an input"
+        )
+    check_present(covariates, list(draft.table.columns), source, f"{PAST} or {KNOWN}")
+    chosen = _choose(draft.table, time_column, draft.roles.columns, source)
+    unused = [name for name in draft.table.columns if name not in (time_column, *chosen)]
+    return replace(draft, chosen=chosen, unused=unused)
+
+
+def with_times(draft: Draft) -> Draft:
+    """Return the draft with its times parsed."""
+    column, time_format = draft.table[draft.time_column], draft.reading.time_format
+    where = f"{draft.source}, column {draft.time_column!r}"
+    times, read_as, notes = parse_times(column, draft.rows, where, time_format)
+    return replace(draft, times=times, time_format=read_as, notes={**draft.notes, "times": notes})
+
+
+def with_marks_as_empty(draft: Draft) -> Draft:
+    """Return the draft with `data.missing_values` as empty cells, and a note if any cell changed."""
+    values, table = draft.reading.policies.missing_values, draft.table
+    if not values:
+        return draft
+    marks = {name: _equals_one_of(table[name], values) for name in draft.chosen}
+    if not (count := sum(int(mark.sum()) for mark in marks.values())):
+        return draft
+    table = table.copy(deep=False)
+    for name, mark in marks.items():
+        if mark.any():
+            table[name] = table[name].mask(mark)
+    numbers = ", ".join(f"{number:g}" for number in values)
+    note = f"{count} cells hold {numbers} and count as empty (data.missing_values)"
+    return replace(draft, table=table).noted("marks", [note])
+
+
+def _equals_one_of(column: pd.Series, numbers: Sequence[float]) -> pd.Series:
+    """Return where a column holds one of the numbers, also as text; true and false are no numbers."""
+    kind: Any = column.dtype
+    if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
+        return pd.Series(False, index=column.index)
+    if not pd.api.types.is_numeric_dtype(kind):
+        cells = column.astype(object)
+        cells = cells.mask(cells.map(lambda cell: not isinstance(cell, str | int | float) or isinstance(cell, bool)))
+        return pd.to_numeric(cells, errors="coerce").isin(list(numbers))
+    if pd.api.types.is_float_dtype(kind):  # -999.9 in 32 bits is another number than in 64
+        return column.isin(np.array(numbers).astype(getattr(kind, "numpy_dtype", kind)).tolist())
+    return column.isin(list(numbers))
+
+
+def with_series_merged(draft: Draft) -> Draft:
+    """Return the draft with the columns that identify series which are merged; refuse another long table."""
+    panel = find_panel(draft.table, draft.times, draft.time_column, draft.targets)
+    if panel is None:
+        return draft
+    how = draft.reading.merges_by
+    if how is None or set(panel.columns) & set(draft.chosen):
+        raise InputError(f"{draft.source} {panel}: {panel.advice}")
+    names = " and ".join(map(repr, panel.columns))
+    note = f"{panel.count:,} series, identified by {names}, were merged into one by the {how} at each time"
+    return replace(draft, merged=panel.columns).noted("panel", [note])
+
+
+def with_labels(draft: Draft) -> Draft:
+    """Return the draft with numbers in its covariates, and a note on text that counts as labels without being named."""
+    roles = draft.roles
+    table, labels = encode_covariates(
+        draft.table, draft.others, roles.categorical, draft.rows, draft.source, roles.numeric
+    )
+    read = [(name, seen) for name, seen in labels.items() if name not in roles.categorical]
+    notes = [f"{name!r} holds text and is read as {counted(len(seen), 'label')}" for name, seen in read]
+    return replace(draft, table=table, labels=labels).noted("rows", notes)
+
+
+def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None, source: str) -> list[str]:
+    if columns is None:
+        chosen = [name for name in table.columns if name != time_column]
+        if not chosen:
+            raise InputError(f"{source} has no column besides {time_column!r}: add the values to forecast")
+        return chosen
+    chosen = [str(name) for name in columns]
+    check_present(chosen, list(table.columns), source, f"data.targets, {PAST} or {KNOWN}")
+    if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
+        raise InputError(
+            f"{source}: columns {chosen} are empty, repeat a column or include the time column: "
+            "correct data.targets or the covariates"
+        )
+    return chosen
+
+
+def check_present(wanted: Sequence[str], names: list[str], source: str, key: str) -> None:
+    """Raise InputError that names all `wanted` columns which are not among the `names` of the table."""
+    absent = [name for name in wanted if name not in names]
+    if not absent:
+        return
+    near = {name: difflib.get_close_matches(name, names, n=1) for name in absent}
+    texts = [f"{name!r}" + (f" (did you mean {near[name][0]!r}?)" if near[name] else "") for name in absent[:12]]
+    more = " …" if len(absent) > 12 else ""
+    listed = ", ".join(names[:12]) + (" …" if len(names) > 12 else "")
+    word = "column" if len(absent) == 1 else "columns"
+    raise InputError(f"{source} has no {word} {', '.join(texts)}{more}, only {listed}: correct {key}")

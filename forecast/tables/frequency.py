@@ -1,0 +1,299 @@
+"""The frequency of dates, their regular grid, and local time."""
+
+import re
+import warnings
+from datetime import tzinfo
+
+import numpy as np
+import pandas as pd
+from pandas.tseries.frequencies import to_offset
+from pandas.tseries.offsets import BaseOffset
+
+from forecast.common.errors import InputError
+from forecast.tables.flaws import Flaw
+
+_OLD_NAMES = {
+    "H": "h", "T": "min", "t": "min", "S": "s", "L": "ms", "d": "D", "b": "B", "w": "W", "M": "ME",
+    "BM": "BME", "Q": "QE", "BQ": "BQE", "A": "YE", "Y": "YE", "AS": "YS", "BA": "BYE", "BY": "BYE", "BAS": "BYS",
+}  # fmt: skip
+_DAY = 86_400 * 10**9  # nanoseconds
+_UNITS = (
+    ("D", _DAY),
+    ("h", _DAY // 24),
+    ("min", 60 * 10**9),
+    ("s", 10**9),
+    ("ms", 10**6),
+    ("us", 10**3),
+    ("ns", 1),
+)
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_QUARTER_STARTS, _QUARTER_ENDS = ("JAN", "FEB", "MAR"), ("OCT", "NOV", "DEC")
+_WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+
+
+def frequency_offset(frequency: str) -> BaseOffset:
+    """Return the offset of a pandas alias; aliases of older versions ('H', 'T', 'M') are accepted."""
+    match = re.fullmatch(r"(-?\d*)([A-Za-z]+)((?:-\w+)?)", str(frequency).strip())
+    alias = f"{match[1]}{_OLD_NAMES.get(match[2], match[2])}{match[3]}" if match else str(frequency)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            offset = to_offset(alias)
+    except (ValueError, FutureWarning, DeprecationWarning):
+        offset = None
+    if offset is None or offset.n < 1:
+        raise InputError(f"data.frequency {frequency!r} is not a time step: use one such as h, 15min, D, W, MS, QS")
+    return offset
+
+
+def fixed_step(offset: BaseOffset) -> int | None:
+    """Return the nanoseconds of a step of fixed length; None for months, business days and similar steps."""
+    if isinstance(offset, pd.offsets.Week):
+        return None if "-" in offset.freqstr else offset.n * 7 * _DAY
+    if isinstance(offset, pd.offsets.Day):  # a calendar day in pandas 3, a fixed step before
+        return int(offset.n) * _DAY
+    return int(offset.nanos) if isinstance(offset, pd.offsets.Tick) else None
+
+
+def is_daily(step: int | None) -> bool:
+    """Return whether a `fixed_step` follows the local calendar: whole days, or no fixed length."""
+    return step is None or step % _DAY == 0
+
+
+def resolve_frequency(times: pd.DatetimeIndex, frequency: str | None, source: str) -> str:
+    """Return `frequency` in normal form, or the frequency of most of the sorted unique times.
+
+    Equal steps get equal names: a step of fixed length in its largest unit (60min is h), weeks with their day (W-SUN).
+    """
+    if frequency is None:
+        return _infer(times, source)
+    offset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    if isinstance(offset, pd.offsets.Week) and "-" not in frequency:
+        step = offset.n * 7 * _DAY
+    return _one_name(str(offset.freqstr)) if step is None else _name_step(step, times)
+
+
+def shown_frequency(times: pd.DatetimeIndex) -> str | None:
+    """Return the step of most rows, as `resolve_frequency` names it; None if no step has a majority."""
+    try:
+        return _infer(times, "")
+    except InputError:
+        return None
+
+
+def _one_name(alias: str) -> str:
+    """Return the alias in normal form: equivalent quarters have one name (QS-APR is QS-JAN)."""
+    match = re.fullmatch(r"(\d*B?Q[SE]-)(\w{3})", alias)
+    if not match:
+        return alias
+    names = _QUARTER_STARTS if match[1].endswith("S-") else _QUARTER_ENDS
+    return match[1] + names[_MONTHS.index(match[2]) % 3]
+
+
+def _name_step(step: int, times: pd.DatetimeIndex) -> str:
+    if step % (7 * _DAY) == 0 and len(times):
+        count = step // (7 * _DAY)
+        return f"{count if count > 1 else ''}W-{_WEEKDAYS[times[0].weekday()]}"
+    unit, size = next((unit, size) for unit, size in _UNITS if step % size == 0)
+    return f"{step // size if step > size else ''}{unit}"
+
+
+def _infer(times: pd.DatetimeIndex, source: str) -> str:
+    """Return the frequency of most rows, so that gaps and irregular rows can be reported."""
+    if len(times) < 3:
+        raise InputError(f"{source} has {len(times)} row(s), too few to infer the step: set data.frequency")
+    local = times.tz_localize(None)
+    step, share = _most_common(local)
+    if step % _DAY:  # shorter steps are steps of absolute time, because of clock changes
+        step, share = _most_common(times)
+    if step >= 28 * _DAY and (monthly := _monthly(local, step)):
+        return monthly
+    if step == _DAY and _has_only_business_days(local):
+        return "B"
+    if share <= 0.5:
+        raise Flaw(
+            source,
+            "",
+            f"the rows have irregular steps (most common: {pd.Timedelta(step)}, {100 * share:.0f} % of them)",
+            "resample them to one step, or set data.frequency",
+        )
+    return _name_step(step, times)
+
+
+def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
+    steps, counts = np.unique(np.diff(times.asi8), return_counts=True)
+    return int(steps[counts.argmax()]), float(counts.max() / counts.sum())
+
+
+def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
+    """Return the pandas alias of a step of months, None if the dates are not at the starts or ends of months."""
+    months = round(step / (30.436875 * _DAY))
+    month = _MONTHS[times[0].month - 1]
+    for share, side in ((np.mean(times.day == 1), "S"), (np.mean(times.is_month_end), "E")):
+        if share >= 0.8:
+            quarters_or_years = {3: f"Q{side}-{month}", 12: f"Y{side}-{month}"}
+            return _one_name(quarters_or_years.get(months, f"{months if months > 1 else ''}M{side}"))
+    for alias in ("BMS", "BME"):
+        if months == 1 and all(to_offset(alias).is_on_offset(time) for time in times):
+            return alias
+    return None
+
+
+def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
+    over_weekend = np.diff(times.asi8) == 3 * _DAY
+    return bool((times.day_of_week < 5).all() and over_weekend.any())
+
+
+_INSTANT = pd.Timedelta(1, "ns")
+
+
+def to_wall_time(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
+    """Return the local times without a zone.
+
+    If a clock change skips the most common time of day, the first instant after the change is read as that time; as
+    midnight if all times are of this kind.
+    """
+    shown = times.tz_localize(None).as_unit("ns").asi8
+    if times.tz is None:
+        return pd.DatetimeIndex(shown.view("M8[ns]"))
+    skipped_from = (times - _INSTANT).tz_localize(None).as_unit("ns").asi8 + 1
+    after_gap = skipped_from < shown
+    usual = _most_common_hour(shown[~after_gap] % _DAY)
+    meant = skipped_from // _DAY * _DAY + usual
+    return pd.DatetimeIndex(
+        np.where(after_gap & (skipped_from <= meant) & (meant < shown), meant, shown).view("M8[ns]")
+    )
+
+
+def from_wall_time(times: pd.DatetimeIndex, zone: tzinfo) -> pd.DatetimeIndex:
+    """Localize times: shift a skipped time forward, take the first of two ambiguous instants."""
+    return times.tz_localize(zone, ambiguous=np.ones(len(times), dtype=bool), nonexistent="shift_forward")
+
+
+def day_begins(times: pd.DatetimeIndex) -> str:
+    """Return the most common local time of day, such as 06:00:00."""
+    return str(pd.Timestamp(_most_common_hour(to_wall_time(times).asi8 % _DAY)).time())
+
+
+def _most_common_hour(nanoseconds: np.ndarray) -> int:
+    """Return the most common value, the smallest in a tie; 0 for an empty array."""
+    values, counts = np.unique(nanoseconds, return_counts=True)
+    return int(values[counts.argmax()]) if len(values) else 0
+
+
+def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
+    """Return the position of each time on the grid of the frequency, shape (N,), the first at 0.
+
+    `times` are sorted and unique. Steps of a day or longer follow the local calendar, shorter ones absolute time.
+    `rows` are spreadsheet row numbers for messages.
+    """
+    offset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    plain = _plain(times, step)
+    if step is None:
+        places = pd.date_range(plain[0], plain[-1], freq=offset).get_indexer(plain)
+        stray = int(np.argmax(places < 0)) if (places < 0).any() else None
+    else:
+        since = plain.asi8 - plain.asi8[0]
+        places, phase = since // step, since % step
+        stray = None
+        if phase.any():  # the grid of most rows, since the first row may be off it
+            phases, counts = np.unique(phase, return_counts=True)
+            stray = int(np.argmax(phase != phases[counts.argmax()]))
+    if stray is not None:
+        raise Flaw(
+            source,
+            f", row {rows[stray]}",
+            f"{times[stray]} is off the grid of one row every {frequency}",
+            _cure_of_stray(times, step),
+        )
+    return np.asarray(places)
+
+
+def _cure_of_stray(times: pd.DatetimeIndex, step: int | None) -> str:
+    """Return what to do about a time off the grid; `step` is in nanoseconds, None for months."""
+    if step is not None and step >= 28 * _DAY and times.day.nunique() == 1:
+        return f"write the first of the month, such as {times[0].replace(day=1):%Y-%m-%d}"
+    if is_daily(step) and times.tz is not None:
+        return "correct the time, or write the dates of the local clock: its days begin at another hour in summer"
+    return "correct the time, or set the right step in data.frequency"
+
+
+def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, rows: np.ndarray, source: str) -> None:
+    """Raise a flaw that names the first row missing from the grid, if any."""
+    jumps = np.diff(places) - 1
+    if not jumps.any():
+        return
+    offset = frequency_offset(frequency)
+    first = int(np.argmax(jumps > 0))
+    before = times[first]
+    absent = (to_wall_time(times)[first] if is_daily(fixed_step(offset)) else before) + offset
+    missing = int(jumps.sum())
+    fillable = missing <= len(places)  # a table that is mostly missing is refused under every policy
+    raise Flaw(
+        source,
+        f", row {rows[first]}",
+        f"after {before} the row for {absent} is missing ({missing:,} missing in total, at one row per "
+        f"{_step_words(frequency)}{_clock_changes(times, jumps, frequency)})",
+        "add the rows, correct data.frequency, or train with data.missing=ffill, interpolate or mask"
+        if fillable
+        else "add the rows, correct data.frequency, or resample the table to longer steps, such as days",
+        "data.missing=mask" if fillable else None,
+        count=missing,
+        unit="absent row",
+        rows=int(places[-1]) + 1 if fillable else None,
+    )
+
+
+_NAMES = {"min": "minute", "h": "hour", "D": "day", "B": "business day", "W": "week", "MS": "month", "ME": "month"}
+
+
+def _step_words(frequency: str) -> str:
+    """Return a frequency in words: h is hour, 15min is 15 minutes."""
+    match = re.fullmatch(r"(\d*)([A-Za-z]+)(?:-\w+)?", frequency)
+    if match is None or match[2] not in _NAMES:
+        return frequency
+    return f"{match[1]} {_NAMES[match[2]]}s" if match[1] else _NAMES[match[2]]
+
+
+_SUMMER_TIME_MONTHS = (3, 4, 9, 10)
+"""Months in which clocks move forward, north and south."""
+
+
+def _clock_changes(times: pd.DatetimeIndex, jumps: np.ndarray, frequency: str) -> str:
+    """Return how many missing rows look like hours that a change to summer time skips, if most do; else nothing."""
+    step = fixed_step(frequency_offset(frequency))
+    if times.tz is not None or step is None or step > _DAY // 24:
+        return ""
+    hour = jumps * step == _DAY // 24
+    first = times[:-1][hour] + pd.Timedelta(step, "ns")
+    skipped = (first.day_of_week == 6) & np.isin(first.month, _SUMMER_TIME_MONTHS) & (first.hour <= 3)
+    count, missing = int(jumps[hour][skipped].sum()), int(jumps.sum())
+    return f"; {count:,} of them where clocks move to summer time" if 2 * count > missing else ""
+
+
+def whole_grid(times: pd.DatetimeIndex, places: np.ndarray, frequency: str) -> pd.DatetimeIndex:
+    """Return every time of the grid from the first to the last of `times`, unchanged at their positions."""
+    offset: BaseOffset = frequency_offset(frequency)
+    step = fixed_step(offset)
+    plain, count = _plain(times, step), int(places[-1]) + 1
+    if step is None:
+        grid = pd.date_range(plain[0], periods=count, freq=offset).as_unit("ns")
+    else:
+        grid = pd.DatetimeIndex((plain.asi8[0] + step * np.arange(count)).view("M8[ns]"))
+    if times.tz is not None and is_daily(step):
+        grid = from_wall_time(grid, times.tz)
+    stamps = grid.asi8.copy()
+    stamps[places] = times.asi8
+    whole = pd.DatetimeIndex(stamps.view("M8[ns]"), name=times.name)
+    return whole if times.tz is None else whole.tz_localize("UTC").tz_convert(times.tz)
+
+
+def _plain(times: pd.DatetimeIndex, step: int | None) -> pd.DatetimeIndex:
+    """Return times without a zone: local for steps of a day or longer, UTC for shorter steps."""
+    if times.tz is None:
+        return times
+    if is_daily(step):
+        return to_wall_time(times)
+    return times.tz_convert("UTC").tz_localize(None)

@@ -1,0 +1,145 @@
+"""Cells of a table as numbers, and the rows after the last target value."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from forecast.tables.flaws import Flaw, list_word
+
+LARGEST_NUMBER = float(np.finfo(np.float32).max)
+"""Largest number that a model reads."""
+
+_GAPS_WORD = "data.missing=mask"
+_AS_TRAINED = "write numbers with a decimal point and without unit, or true and false, as in training"
+
+
+def to_numbers(
+    table: pd.DataFrame,
+    rows: np.ndarray,
+    source: str,
+    *,
+    empty_allowed: bool = False,
+    needed: Sequence[str] = (),
+    covariates: Sequence[str] = (),
+    numeric: Sequence[str] = (),
+    may_be_empty: Sequence[str] = (),
+) -> tuple[np.ndarray, list[Flaw]]:
+    """Return the values of the table, shape (N, C), float64, and one flaw per flawed column.
+
+    Empty cells are NaN, and so is a whole column with non-numeric cells. `rows` are spreadsheet row numbers for
+    messages. With `empty_allowed`, an empty cell is not a flaw; in the columns `may_be_empty` it never is.
+    `data.targets` can leave out a column without numbers, unless the user requested it (`needed`). `data.categorical`
+    can make labels of the cells of `covariates`, but not of `numeric`, in which a trained model reads numbers.
+    """
+    values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # the layout of pandas, which avoids a copy
+    flaws, useless = [], []
+    for place, name in enumerate(table.columns):
+        where = f", column {name!r}"
+        try:
+            values[:, place] = _parse(table[name], rows, source, where)
+        except Flaw as other:
+            if name in numeric:
+                other = Flaw(other.source, other.where, other.problem, _AS_TRAINED)
+            elif name in covariates:
+                cure = (
+                    f"{other.cure.partition(', or leave')[0]}, or name it in data.categorical if its cells are labels"
+                )
+                other = Flaw(other.source, other.where, other.problem, cure, list_word("data.categorical", [name]))
+            flaws.append(other)
+            if name not in needed and (other.where == where or not _has_number(table[name])):
+                useless.append((name, other))
+            continue
+        flaw = _flaw_of(values[:, place], rows, source, where, empty_allowed or name in may_be_empty)
+        if flaw is not None:
+            flaws.append(flaw)
+            if name not in needed and np.isnan(values[:, place]).all():
+                useless.append((name, flaw))
+    left_out = {name for name, _ in useless}
+    if useful := [str(name) for name in table.columns if name not in left_out and name not in covariates]:
+        for _, flaw in useless:
+            flaw.word = list_word("data.targets", useful)
+    return values, flaws
+
+
+def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, empty_allowed: bool) -> Flaw | None:
+    """Return the first flaw of a column's numbers."""
+    if not empty_allowed and len(numbers) and np.isnan(numbers).all():
+        cure = "leave it out of data.targets or the covariates"
+        return Flaw(source, f"{where}, row {rows[0]}", f"no value ({len(numbers)} empty in total)", cure)
+    size = np.abs(numbers)
+    for bad, problem, cure, word in (
+        (np.isinf(numbers), "an infinite value ({count} in total)", "correct it in the file", None),
+        (size > LARGEST_NUMBER, "{value:g} is too large for float32 ({count} such values)", "use a larger unit", None),
+        (
+            np.isnan(numbers) & (not empty_allowed),
+            "no value ({count} empty in total)",
+            "fill it in the file (only end rows may be deleted), or train with data.missing=ffill, interpolate or mask",
+            _GAPS_WORD,
+        ),
+    ):
+        if bad.any():
+            first = int(np.argmax(bad))
+            text = problem.format(count=int(bad.sum()), value=numbers[first])
+            count = int(bad.sum())
+            return Flaw(source, f"{where}, row {rows[first]}", text, cure, word, count=count, unit="empty cell")
+    return None
+
+
+def _has_number(column: pd.Series) -> bool:
+    numbers = pd.to_numeric(column, errors="coerce")
+    return bool(numbers.notna().any())
+
+
+def _parse(column: pd.Series, rows: np.ndarray, source: str, where: str) -> np.ndarray:
+    """Return the numbers of one column, NaN where a cell is empty."""
+    kind = pd.api.types
+    if kind.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
+        raise Flaw(source, where, "holds true and false, not numbers", "write 1 and 0, or leave it out of data.targets")
+    if kind.is_complex_dtype(column.dtype) or column.dtype.kind in "mM":
+        raise Flaw(source, where, f"holds {column.dtype}, not numbers", "leave it out of data.targets")
+    if kind.is_numeric_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    unread = np.flatnonzero(np.isnan(numbers) & column.notna().to_numpy())
+    for place in unread:
+        text = str(column.iloc[place])
+        if text.strip():
+            raise Flaw(
+                source,
+                f"{where}, row {rows[place]}",
+                f"{text[:40]!r} is not a number",
+                "write it with a decimal point and without unit or thousands separator, or leave its column out of "
+                "data.targets",
+            )
+    return numbers
+
+
+def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[str]) -> np.ndarray:
+    """Return a mask (N,) of the rows after the last time with a value of any target; all False without values.
+
+    `table` holds raw cells in any order of `times`.
+    """
+    none = np.zeros(len(table), dtype=bool)
+    if times.asi8[-1] == times.asi8.max() and _has_value(table.iloc[-1:], targets)[0]:
+        return none  # the usual case
+    measured = _has_value(table, targets)
+    return np.asarray(times.asi8 > times.asi8[measured].max()) if measured.any() else none
+
+
+def trailing_note(times: pd.DatetimeIndex, count: int) -> str:
+    """Return a note on trailing rows that are left out; `times` are their times, in any order."""
+    rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
+    return f"{rows} no target value, from {times.min()} on: the forecast begins after the last value"
+
+
+def _has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
+    """Return a mask (N,) of the rows with a non-empty cell of a target."""
+    present = np.zeros(len(table), dtype=bool)
+    for name in targets:
+        column = table[name]
+        filled = column.notna().to_numpy()
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            filled = filled & (column.astype(str).str.strip() != "").to_numpy()
+        present |= filled
+    return present

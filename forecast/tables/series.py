@@ -1,0 +1,313 @@
+"""From a table to a series: column roles, times and repairs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.tables.draft import (
+    Draft,
+    check_present,
+    with_chosen_columns,
+    with_joined_hours,
+    with_labels,
+    with_marks_as_empty,
+    with_series_merged,
+    with_time_column,
+    with_times,
+    without_counting_columns,
+    without_empty_rows,
+)
+from forecast.tables.flaws import Flaw, refuse
+from forecast.tables.frequency import resolve_frequency, shown_frequency
+from forecast.tables.labels import decode_labels, name_empty_cells
+from forecast.tables.long_tables import name_several_series
+from forecast.tables.numbers import rows_ahead, to_numbers, trailing_note
+from forecast.tables.reading import Reading
+from forecast.tables.repair import STRICT, Filled, Policies, Rows, one_row_a_time, whole_table
+from forecast.tables.roles import Roles
+from forecast.tables.table import read_table, rows_at_end
+from forecast.tables.timestamps import PLAIN, TimeFormat
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Known covariates in the rows after the last target value, or in a table of their own.
+
+    `frame` has unique, sorted times. Its columns are float64, or hold labels as text; an empty cell is NaN. `rows` (N,)
+    are row numbers as in a spreadsheet, and `source` names the table, both for messages. A table of its own may lack
+    columns; `notes` has one line for each change to it.
+    """
+
+    frame: pd.DataFrame
+    rows: np.ndarray
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """A regular multivariate series.
+
+    Attributes
+    ----------
+    frame
+        float64 columns over a sorted, regular DatetimeIndex whose name is the time column.
+    frequency
+        Step from row to row, a pandas alias such as 'h', '15min', 'D', 'MS'.
+    notes
+        One line for each change to the input.
+    observed
+        Shape (N, C), False where a value was filled; None if no value was.
+    policies
+        The treatment of duplicate and missing rows.
+    shown
+        The step of most rows if it differs from `frequency`, else None.
+    merged
+        Columns that identified the series which were merged into one, else empty.
+    labels
+        Labels of each categorical column; a cell of it is a place in its labels.
+    ahead
+        Known covariates after the last target value; the first table with a value counts.
+    time_format
+        The layout and format of the times, as they were read.
+    unread
+        Columns of the input that have no role.
+    last_rows
+        Number of rows to which a table was limited, the last by time; None: no limit.
+    """
+
+    frame: pd.DataFrame
+    frequency: str
+    notes: tuple[str, ...] = ()
+    observed: np.ndarray | None = None
+    policies: Policies = STRICT
+    shown: str | None = None
+    merged: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ahead: tuple[Ahead, ...] = ()
+    time_format: TimeFormat = PLAIN
+    unread: tuple[str, ...] = ()
+    last_rows: int | None = None
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The frame with NaN where a value was filled."""
+        return self.frame if self.observed is None else self.frame.where(self.observed)
+
+    def observed_of(self, columns: Sequence[str], rows: slice | None = None) -> np.ndarray | None:
+        """Return these columns of `observed`, in this order, for all rows or a slice."""
+        if self.observed is None:
+            return None
+        mask = self.observed if rows is None else self.observed[rows]
+        return np.asarray(mask[:, self.frame.columns.get_indexer(pd.Index(columns))])
+
+
+ALL_TARGETS, AS_WRITTEN = Roles(), Reading()
+"""Roles of a table whose columns are all targets, and the reading of a table without flaws."""
+
+
+def read_series(path: str | os.PathLike[str], roles: Roles = ALL_TARGETS, reading: Reading = AS_WRITTEN) -> Series:
+    """Return the series in a .csv, .csv.gz or .parquet file, as `series_from_frame` reads it."""
+    return series_from_frame(read_table(path), roles, reading, source=os.fspath(path))
+
+
+def series_from_frame(
+    frame: pd.DataFrame, roles: Roles = ALL_TARGETS, reading: Reading = AS_WRITTEN, source: str = "the frame"
+) -> Series:
+    """Return the checked series of a frame, which is not changed.
+
+    Rows after the last target value are no part of the series: their known covariates become `Series.ahead`. The order
+    of the steps matters: labels are read before the rows ahead are cut, so that both have the same, and rows are cut
+    before numbers are read, so that a flaw in a row that is left out is none.
+
+    Parameters
+    ----------
+    frame
+        One row per time, with the times in a column or in a DatetimeIndex.
+    roles
+        The roles of the columns; others are not read if the targets are named.
+    reading
+        The times, the step and the repairs.
+    source
+        Name of the frame in messages.
+
+    Raises
+    ------
+    InputError
+        One message for too few rows and all flaws that options can accept, with row numbers as in a spreadsheet: the
+        header is row 1.
+    """
+    draft = with_time_column(Draft.of(frame, roles, reading, source))
+    draft = without_empty_rows(draft)
+    draft = without_counting_columns(draft)
+    draft = with_joined_hours(draft)
+    draft = with_chosen_columns(draft)
+    draft = with_times(draft)
+    draft = with_marks_as_empty(draft)
+    draft = with_series_merged(draft)
+    draft = with_labels(draft)
+    draft, ahead = _without_rows_ahead(draft)
+    draft = _with_last_rows(draft)
+    draft, unique = _with_one_row_a_time(*_with_numbers(draft))
+    draft, codes = _with_empty_cells_named(draft, unique[1])
+    filled, step = _whole(draft, unique, codes)
+    shown = None if reading.frequency is None else shown_frequency(unique[0])
+    index = filled.times.rename(draft.time_column)
+    return Series(
+        pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=draft.chosen, copy=False),
+        step,
+        (*draft.lines("panel", "rows", "names", "columns", "times", "marks", "order"), *filled.notes),
+        filled.observed,
+        draft.reading.policies,
+        None if shown == step else shown,
+        draft.merged,
+        draft.labels,
+        ahead,
+        draft.time_format,
+        tuple(name for name in draft.unused if name not in draft.merged),
+        draft.reading.last_rows,
+    )
+
+
+def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
+    """Return the draft without the rows after the last target value, and their known covariates."""
+    ahead = rows_ahead(draft.table, draft.times, draft.targets)
+    if not ahead.any():
+        return draft, ()
+    draft = draft.noted("rows", [trailing_note(draft.times[ahead], int(ahead.sum()))])
+    known = draft.roles.known
+    beyond = (_known_ahead(draft.kept(ahead), known),) if known else ()
+    draft = draft.kept(~ahead)  # later steps do not see the rows ahead
+    with suppress(InputError):  # the rows ahead alone may show which number is the day
+        draft = replace(with_times(draft), time_format=draft.time_format)
+    return draft, beyond
+
+
+def _with_last_rows(draft: Draft) -> Draft:
+    """Return the draft with the last rows by time, as many as the reading keeps."""
+    reading = draft.reading
+    if reading.last_rows is None:
+        return draft
+    kept, notes = rows_at_end(draft.times, reading.last_rows, draft.source, fewer_allowed=reading.fewer_allowed)
+    return draft.kept(kept).noted("rows", notes)
+
+
+def _with_numbers(draft: Draft) -> tuple[Draft, np.ndarray]:
+    """Return the draft with the flaws of its cells, and its values (N, C), float64."""
+    reading, labels = draft.reading, draft.labels
+    with_empty = [name for name in labels if labels[name]] if reading.empty_labels is None else reading.empty_labels
+    values, flaws = to_numbers(
+        draft.table[draft.chosen],
+        draft.rows,
+        draft.source,
+        empty_allowed=reading.policies.fills,
+        needed=draft.roles.columns or draft.roles.covariates,
+        covariates=draft.others,
+        numeric=draft.roles.numeric,
+        may_be_empty=with_empty,
+    )
+    return draft.flawed(*flaws), values
+
+
+def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, Rows]:
+    """Return the draft with a flaw if times are doubled and may not be, and the rows, sorted, one per time."""
+    codes = [draft.chosen.index(name) for name in draft.labels]
+
+    def merged(how: str) -> tuple[Rows, tuple[str, ...]]:
+        rows = (draft.times, values, draft.rows)
+        return one_row_a_time(rows, how, draft.source, draft.time_column, codes=codes)
+
+    try:
+        unique, notes = merged(draft.reading.policies.duplicates)
+        return draft.noted("order", notes), unique
+    except Flaw as flaw:
+        unique, notes = merged("first")
+        return draft.flawed(flaw).noted("order", notes), unique
+
+
+def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:
+    """Return the draft with a label for empty cells, and its number, NaN without one, in each column with labels."""
+    places = {name: draft.chosen.index(name) for name in draft.labels}
+    labels, numbers, notes = name_empty_cells(values, places, draft.labels, draft.reading.empty_labels)
+    codes = {place: numbers.get(place, np.nan) for place in places.values()}
+    return replace(draft, labels=labels).noted("rows", notes), codes
+
+
+def _whole(draft: Draft, unique: Rows, codes: Mapping[int, float]) -> tuple[Filled, str]:
+    """Return the complete table and its step; refuse a table with flaws, all of them in one message."""
+    flaws, reading = list(draft.flaws), draft.reading
+    filled: Filled | None = None
+    step = ""
+    try:
+        step = resolve_frequency(unique[0], reading.frequency, draft.source)
+        filled = whole_table(
+            unique,
+            reading.policies.missing,
+            columns=draft.chosen,
+            frequency=step,
+            source=draft.source,
+            codes=codes,
+            held=[
+                draft.chosen.index(name) for name in draft.roles.known
+            ],  # a line over the end of a horizon knows what comes after it
+            kept_rows=reading.kept_rows,
+        )
+    except Flaw as flaw:
+        flaws.append(flaw)
+    except InputError:
+        if not flaws:
+            raise
+    names = [*draft.unused, *(draft.chosen if draft.roles.targets is None else ())]
+    name_several_series(flaws, draft.table, draft.times, names)
+    present = next((flaw.rows for flaw in flaws if flaw.rows is not None), len(unique[0]))
+    refuse(flaws, reading.too_few(present if flaws or filled is None else len(filled.times)))
+    assert filled is not None
+    return filled, step
+
+
+def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str) -> Ahead:
+    """Return the known covariates of a table that has no targets, such as a weather forecast.
+
+    The table may lack some of them. Numbers are labels in the categorical columns, and text is refused in the others.
+    """
+    draft = with_time_column(Draft.of(frame, roles, reading, source))
+    refuse(list(draft.flaws))
+    draft = without_empty_rows(draft)
+    columns = list(draft.table.columns)
+    present = [name for name in roles.known if name in columns]
+    if not present:
+        check_present(roles.known[:1], columns, source, "the names of its columns")
+    numeric = [name for name in present if name not in roles.categorical]
+    draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
+    draft = with_labels(with_marks_as_empty(with_times(with_joined_hours(draft))))
+    ahead = _known_ahead(draft, present)
+    return replace(ahead, notes=(*draft.lines("names", "rows", "columns", "times", "marks"), *ahead.notes))
+
+
+def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:
+    """Return the known covariates of all rows of a draft, one row per time, empty cells as NaN."""
+    values, flaws = to_numbers(
+        draft.table[columns],
+        draft.rows,
+        draft.source,
+        empty_allowed=True,
+        needed=columns,
+        covariates=columns,
+        numeric=draft.roles.numeric,
+    )
+    refuse(flaws)
+    codes = [columns.index(name) for name in columns if name in draft.labels]
+    (times, values, rows), notes = one_row_a_time(
+        (draft.times, values, draft.rows),
+        draft.reading.policies.duplicates,
+        draft.source,
+        str(draft.times.name or "date"),
+        codes=codes,
+    )
+    frame = pd.DataFrame(values, index=times, columns=columns)
+    return Ahead(decode_labels(frame, draft.labels), rows, draft.source, notes)
