@@ -5,7 +5,7 @@ import dataclasses
 import html
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -91,6 +91,7 @@ HEADINGS = ("option", "default", "values", "meaning")
 def options_page() -> str:
     """Return the page of all options, from the settings classes and the files of `conf/`."""
     from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
+    from forecast.model.presets import OPTIONS
     from forecast.runs.settings import Settings, TrainerSettings, TrainingSettings
     from forecast.training.sweep.settings import SweepSettings
 
@@ -122,7 +123,8 @@ def options_page() -> str:
         "## `trainer`",
         _declared(TrainerSettings, "trainer", trainer),
         _described("trainer"),
-        *(part for group in ("model", "attention", "optimizer", "scheduler", "callbacks") for part in _choices(group)),
+        *_choices("model", OPTIONS),
+        *(part for group in ("attention", "optimizer", "scheduler", "callbacks") for part in _choices(group)),
         "## `experiment`",
         "An experiment sets several options at once. Words after it on the command line take precedence.",
         _described("experiment"),
@@ -163,64 +165,46 @@ def _declared(declared: type, group: str, values: Mapping[str, Any]) -> str:
         sources = " or ".join(f"`data.source={source}`" for source in option.sources)
         about = f"{option.about} {sources} only." if sources else option.about
         default = values.get(name, defaults[name])
-        rows.append([f"`{key}`", _code(default), _allowed(option, hints[name], _known_choices().get(key)), about])
+        rows.append([f"`{key}`", _code(default), _allowed(option, hints[name]), about])
     return table(HEADINGS, rows)
 
 
-def _known_choices() -> dict[str, Sequence[str]]:
-    """Return the values of the options whose choices are declared beside the code that reads them."""
-    from forecast.model.presets import CHOICES
-    from forecast.runs.settings import PRECISIONS
-    from forecast.tables.repair import DUPLICATES, MISSING
-
-    model = {f"model.{key}": choices for key, choices in CHOICES.items()}
-    repair = {"data.duplicates": DUPLICATES, "data.missing": MISSING}
-    return {"training.precision": ("auto", *PRECISIONS), **repair, **model}
-
-
-def _allowed(option: Option, hint: Any, choices: Sequence[str] | None = None) -> str:
+def _allowed(option: Option, hint: Any) -> str:
     """Return the kind, unit and range of an option's values, or its choices."""
     kinds = kinds_of(hint)
     kinds = sorted(kinds, key=lambda kind: kind is bool)
     words = [f"list of {option.items}" if kind is list else KINDS[kind] for kind in kinds if kind is not NoneType]
     text = ", ".join(words) + (f" ({option.unit})" if option.unit else "")
-    if listed := choices or option.choices:
-        text = ", ".join(f"`{choice}`" for choice in listed)
+    if option.choices:
+        text = ", ".join(f"`{choice}`" for choice in option.choices)
     bounds = option.range_text(kinds) if option.has_bounds else f", or {option.null}" if NoneType in kinds else ""
     return (text + (bounds if bounds.startswith(",") or not bounds else f", {bounds}")).removeprefix(", or ")
 
 
-def _choices(group: str) -> list[str]:
-    """Return the parts about a group: each choice with its description and its options."""
+def _choices(group: str, declared: Mapping[str, type] | None = None) -> list[str]:
+    """Return the parts about a group: each choice with its description and its options, `declared` or commented."""
     files = choice_files(group)
     parts = [f"## `{group}`"]
     for file in files:
-        rows = _commented(group, _values_of(file), file)
+        values = _values_of(file)
+        rows = _commented(group, values, file)
+        made = _declared(declared[file.stem], group, values) if declared else table(HEADINGS, rows) if rows else ""
         parts += [f"### `{group}={file.stem}`"] if len(files) > 1 else []
-        parts += [f"{_description(file)}.", table(HEADINGS, rows) if rows else ""]
+        parts += [f"{_description(file)}.", made]
     return parts
 
 
 def _commented(group: str, values: Mapping[str, Any], file: Path) -> Rows:
-    """Return a row for each value of a YAML file, with its comment, or else that of its parent or of another choice."""
-    hints = _hints(group, file)
+    """Return a row for each value of a YAML file, with its comment, or else its parent's or another choice's."""
     comments = [_comments(each) for each in (file, *choice_files(group))]
     rows = []
     for name, value in _leaves(values):
         if name == "name":  # the word of the choice itself
             continue
-        allowed = _allowed(Option(""), hints.get(name, type(value)), _known_choices().get(f"{group}.{name}"))
+        allowed = _allowed(Option(""), type(value))
         places = [each.get(key) for key in (name, name.rpartition(".")[0]) for each in comments]
         rows.append([f"`{group}.{name}`", _code(value), allowed, next(filter(None, places), "")])
     return rows
-
-
-def _hints(group: str, file: Path) -> dict[str, Any]:
-    if group != "model":
-        return {}
-    from forecast.model.presets import OPTIONS
-
-    return get_type_hints(OPTIONS[file.stem])
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

@@ -38,6 +38,12 @@ class Option:
     only: str | tuple[str, ...] | None = None
 
     @property
+    def comment(self) -> str:
+        """The meaning as a comment: it begins in lower case, unless with a name, and has no final stop."""
+        first = self.about[:1] if self.about[1:2].isupper() else self.about[:1].lower()
+        return first + self.about[1:].removesuffix(".")
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """The sources of data with this option; empty for all."""
         return (self.only,) if isinstance(self.only, str) else self.only or ()

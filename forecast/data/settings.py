@@ -36,14 +36,16 @@ _TAKEN = ("sweeps", "benchmark")
 class DataSettings:
     """The `data` group; its options depend on the source."""
 
-    name: str | None = option("Name of the data in folders and titles; null: the name of the file `data.path`.")
-    source: str = option("Source of the series.", choices=(SYNTHETIC, DIAGNOSTIC, FILE))
-    path: str | None = option("Path of your table: .csv, .csv.gz or .parquet.", default=None, only=FILE)
+    name: str | None = option("Name of the data in folders and titles; null: the name of the file.")
+    source: str = option("Source of the series: synthetic, diagnostic or file.", choices=(SYNTHETIC, DIAGNOSTIC, FILE))
+    path: str | None = option(
+        "Your table: .csv, .csv.gz or .parquet; null: file_name in the data folder.", default=None, only=FILE
+    )
     file_name: str | None = option("Name of a file in the data folder.", default=None, only=FILE)
-    url: str | None = option("Address from which a missing file is downloaded.", default=None, only=FILE)
-    sha256: str | None = option("SHA-256 of the file; null: not checked.", default=None, only=FILE)
-    about: str | None = option("Instructions to get a file that cannot be downloaded.", default=None, only=FILE)
-    rows: int = option("Length of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
+    url: str | None = option("Address to download file_name from; null: no download.", default=None, only=FILE)
+    sha256: str | None = option("SHA-256 of the file; null: not checked, and no download.", default=None, only=FILE)
+    about: str | None = option("What the file is, for the message if it is missing.", default=None, only=FILE)
+    rows: int = option("Rows of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
     seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=(SYNTHETIC, DIAGNOSTIC))
     kind: str = option(
         "Structure of the series: recall, events, lag or selective; or a control: linear or level.",
@@ -51,13 +53,13 @@ class DataSettings:
         choices=tuple(KINDS),
         only=DIAGNOSTIC,
     )
-    windows: int = option("Number of generated windows.", unit="windows", default=6000, least=3, only=DIAGNOSTIC)
+    windows: int = option("Generated windows.", unit="windows", default=6000, least=3, only=DIAGNOSTIC)
     window_look_back: int = option(
         "Steps of a generated window before its origin.", default=1, least=1, only=DIAGNOSTIC
     )
     window_horizon: int = option("Steps of a generated window after its origin.", default=1, least=1, only=DIAGNOSTIC)
     types: int | None = option(
-        "Number of patterns (recall, events), lags (lag) or marked steps (selective); null: 8, or none of a control.",
+        "Patterns of recall and events, lags of lag, marked steps of selective; null: 8, or none of a control.",
         default=None,
         least=1,
         only=DIAGNOSTIC,
@@ -81,19 +83,17 @@ class DataSettings:
     )
     time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
     time_columns: list[Any] | None = option(
-        "A column of dates and one of hours, 0 to 23 or 1 to 24, which make the time.", default=None, only=FILE
+        "A column of dates and one of hours (0 to 23 or 1 to 24), such as [Date,Hour].", default=None, only=FILE
     )
     date_format: str | None = option(
         "Format of the dates, such as %d.%m.%y; null: recognized.", default=None, only=FILE
     )
-    last_rows: int | None = option(
-        "Number of rows at the end to use; null: all.", unit="rows", default=None, least=1, only=FILE
-    )
+    last_rows: int | None = option("Rows at the end to use; null: all.", unit="rows", default=None, least=1, only=FILE)
     targets: list[Any] | None = option("Columns to forecast; null: every column that is not a covariate.")
-    past_covariates: list[Any] = option("Columns that are inputs up to the forecast's start.")
-    known_covariates: list[Any] = option("Columns whose future is known; inputs of the horizon too.", default=())
+    past_covariates: list[Any] = option("Columns that are inputs up to the start of the forecast.")
+    known_covariates: list[Any] = option("Columns whose future is known, such as a weather forecast.", default=())
     static_covariates: dict[str, Any] | None = option(
-        "Properties of the targets: name: {target: value}, such as region: {load_1: north, load_2: south}.",
+        "Properties of the targets, such as region: {load_1: north, load_2: south}.",
         default=None,
     )
     categorical: list[Any] = option("Covariates whose numbers are labels; text always is.", default=())
@@ -101,7 +101,7 @@ class DataSettings:
         "Known covariates that were measured, not forecast; a result names them.", default=()
     )
     holidays: str | None = option(
-        "Country, or country-subdivision, whose holidays are known, such as DE-BY.", default=None
+        "Country or country-subdivision of the holidays, such as DE-BY; null: none.", default=None
     )
     holidays_before: int = option(
         "Days before a holiday that are inputs too.", unit="days", default=0, least=0, most=MOST_DAYS
@@ -110,18 +110,20 @@ class DataSettings:
         "Days after a holiday that are inputs too.", unit="days", default=0, least=0, most=MOST_DAYS
     )
     calendar: list[Any] | None = option(
-        "Calendar cycles that are inputs; null: the cycles that the training split holds at least twice."
+        "Cycles of the calendar; null: every cycle that the training split holds twice."
     )
-    frequency: str | None = option("Time between two rows, such as h, 15min or D; null: inferred from the dates.")
-    duplicates: str = option("Treatment of rows with the same time.", choices=DUPLICATES, checked=False)
+    frequency: str | None = option("Time between rows, such as h, 15min or D; null: inferred.")
+    duplicates: str = option("Rows of equal time: error, mean, first or last.", choices=DUPLICATES, checked=False)
     missing: str = option(
-        "Treatment of empty cells and absent rows; mask: the model knows the gaps.", choices=MISSING, checked=False
+        "Empty cells and absent rows: error, ffill, interpolate, or mask: the model knows the gaps.",
+        choices=MISSING,
+        checked=False,
     )
     missing_values: list[Any] = option(
-        "Numbers that count as an empty cell, such as -9999.", default=(), items="numbers", only=FILE
+        "Numbers that mean an empty cell, such as [-9999].", default=(), items="numbers", only=FILE
     )
     split: dict[str, Any] = option(
-        "Lengths of the training, validation and test splits.", unit="rows, or shares of all rows"
+        "Shares of the rows, or numbers of rows; test 0: no test split.", unit="rows, or shares of all rows"
     )
 
     @classmethod

@@ -39,14 +39,15 @@ class TrainingSettings:
     """The `training` group: length, batches and arithmetic."""
 
     max_epochs: float | None = option(
-        "Passes over the training windows; null: `max_steps` alone ends the run.", unit="epochs", above=0
+        "Passes over the training windows; null: max_steps alone.", unit="epochs", above=0
     )
-    max_steps: int | None = option("Most training steps; null: `max_epochs` alone ends the run.", unit="steps", least=1)
+    max_steps: int | None = option("Most training steps; null: max_epochs alone.", unit="steps", least=1)
     max_time: str | None = option(
-        "Time after which training ends with the best weights so far; null: no limit.", unit="dd:hh:mm:ss"
+        "Time (dd:hh:mm:ss) after which training ends with the best weights so far; null: no limit.",
+        unit="dd:hh:mm:ss",
     )
     batch_size: int = option("Windows in a training step, over all processes.", unit="windows", least=1)
-    evaluation_batch_size: int = option("Windows in a forecast batch of an evaluation.", unit="windows", least=1)
+    evaluation_batch_size: int = option("Windows in a forecast batch.", unit="windows", least=1)
     evaluation_stride: int = option(
         "Keep every n-th validation and test window, counted back from the last; at most the horizon.",
         unit="windows",
@@ -57,32 +58,34 @@ class TrainingSettings:
     )
     validations_per_epoch: float = option("Validations in one epoch.", unit="validations", above=0)
     precision: str = option(
-        "Arithmetic of training; auto: bf16-mixed if the model gains from it, else 32-true.",
+        "Arithmetic of training: 32-true or bf16-mixed; auto: bf16-mixed if the model gains from it.",
         choices=("auto", *PRECISIONS),
     )
     max_grad_norm: float | None = option("Largest gradient norm; null: no clipping.", above=0)
     start_confidence: float | None = option(
-        "Confidence with which validation must prefer trained weights to the start; null: any better score counts.",
+        "Confidence that trained weights beat the start; null: any better score counts.",
         least=0.5,
         below=1,
     )
     mixing_prior: float = option(
-        "Shrink the mixing weight by n / (n + mixing_prior), n independent validation windows; 0: no shrinkage.",
+        "The mixing weight is multiplied by n / (n + mixing_prior), n validation blocks; 0: not shrunk.",
         unit="windows",
         least=0,
     )
     linear_path_rate: float = option(
-        "Learning rate of the linear path, relative to the optimizer's; 0: the closed form stays.", least=0
+        "Learning rate of the linear path, relative to the optimizer's; 0: fixed.", least=0
     )
-    checkpoint_minutes: float = option("Longest time between two checkpoints.", unit="minutes", above=0)
+    checkpoint_minutes: float = option("Longest time between checkpoints, in minutes.", unit="minutes", above=0)
     progress: bool = option("Show progress bars.")
-    profile: bool = option("Record a trace of five training steps.")
-    activation_checkpointing: bool = option("Recompute layers in the backward pass, for less memory and more time.")
+    profile: bool = option("true: record a trace of five training steps.")
+    activation_checkpointing: bool = option(
+        "true: recompute layers in the backward pass, for less memory and more time."
+    )
     data_placement: str = option(
-        "Location of the table during training: the training device, a memory-mapped file, or auto.",
+        "Location of the table: auto, device or mapped (a file).",
         choices=PLACEMENTS,
     )
-    compile: bool = option("Compile the training step.")
+    compile: bool = option("true: compile the training step.")
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> "TrainingSettings":
@@ -147,9 +150,11 @@ PER_PROCESSOR = 4
 class TrainerSettings:
     """The `trainer` group; no option of it leaves out windows or changes the count of steps."""
 
-    accelerator: str = option("Kind of device; auto: a CUDA GPU if there is one, else the CPU.", choices=ACCELERATORS)
+    accelerator: str = option(
+        "Device: cpu, gpu or cuda, or auto: a CUDA GPU if there is one, else the CPU.", choices=ACCELERATORS
+    )
     devices: int | str = option("Processes on each machine; auto: one per GPU.", unit="processes")
-    log_every_n_steps: int = option("Interval between logged points.", unit="steps", least=1)
+    log_every_n_steps: int = option("Steps between logged points.", unit="steps", least=1)
     num_nodes: int = option("Machines that train together.", unit="machines", default=1, least=1)
     benchmark: bool | None = option("Let cuDNN search for its fastest kernels.", default=None)
     deterministic: bool | None = option("Refuse non-deterministic operations.", default=None)
@@ -210,17 +215,15 @@ class Settings:
     Groups with a `_target_`, or with a constructor that checks them, stay plain mappings.
     """
 
-    context_length: int | None = option("Length of the look-back; null: follows from the table.", unit="steps", least=1)
-    horizon: int | None = option("Length of the forecast; null: follows from the table.", unit="steps", least=1)
+    context_length: int | None = option("Look-back in steps; null: follows from the table.", unit="steps", least=1)
+    horizon: int | None = option(
+        "Length of the forecast in steps; null: follows from the table.", unit="steps", least=1
+    )
     seed: int = option("Seed of the weights, the order of windows and dropout.", least=0, most=LARGEST_SEED)
-    loss: str = option("Training loss on z-scores.", choices=LOSSES, checked=False)
-    quantiles: list[float] = option(
-        "Levels that loss=quantile forecasts: rising, symmetric about 0.5, and with 0.5.", default=(), items="numbers"
-    )
-    output_dir: str = option("Folder that holds all runs.")
-    resume: bool | str = option(
-        "false: start a new run; auto: resume the newest run of this configuration; else the run folder to resume."
-    )
+    loss: str = option("Training loss on z-scores: mse, mae, huber or quantile.", choices=LOSSES, checked=False)
+    quantiles: list[float] = option("Levels of loss=quantile, symmetric about 0.5.", default=(), items="numbers")
+    output_dir: str = option("Folder of all runs.")
+    resume: bool | str = option("auto (newest run of this configuration) or a run folder; false: a new run.")
     data: DataSettings
     training: TrainingSettings
     trainer: TrainerSettings

@@ -24,14 +24,17 @@ ONE_FOR_ALL = (*FREE, *(f"training.{key}" for key in FREE_TRAINING if key not in
 class SweepSettings:
     """The `sweep` group: settings that the jobs of a multirun share."""
 
-    name: str | None = option("Name of the sweep's folder; null: derived from the command line.")
+    name: str | None = option("Folder under <output_dir>/sweeps; null: made from the command line.")
     objective: str = option("Number in result.json that a search minimizes, not from the test split.")
     minutes: float | None = option(
-        "Time after which no further job starts.", unit="minutes", above=0, null="null for no limit"
+        "Minutes after which no further job starts; the same command continues.",
+        unit="minutes",
+        above=0,
+        null="null for no limit",
     )
-    isolate: bool = option("Run each job in a separate process.")
+    isolate: bool = option("true: each job in its own process.")
     repeat_timing: float = option(
-        "Time for timing each setting again after the jobs, interleaved; 0: off.", unit="seconds", least=0
+        "Seconds of timing for each setting after the jobs; 0: none.", unit="seconds", least=0
     )
 
 
