@@ -1,13 +1,23 @@
 """Long time-series forecasting with an encoder-decoder whose attention is one word on the command line."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from forecast.common.errors import InputError, NotFiniteError
-    from forecast.predict.ensemble import Ensemble
+    from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
-    from forecast.predict.load import load
+
+_MODULES = {
+    "Ensemble": "predict.ensemble",
+    "Forecaster": "predict.forecaster",
+    "InputError": "common.errors",
+    "MissingKnown": "predict.known",
+    "NotFiniteError": "common.errors",
+    "load": "predict.ensemble",
+}
+"""The public names, and the module of each."""
 
 __all__ = ["Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "load"]
 
@@ -19,24 +29,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, since importing torch takes seconds."""
-    if name == "load":
-        from forecast.predict.load import load
-
-        return load
-    if name == "Forecaster":
-        from forecast.predict.forecaster import Forecaster
-
-        return Forecaster
-    if name == "Ensemble":
-        from forecast.predict.ensemble import Ensemble
-
-        return Ensemble
-    if name == "MissingKnown":
-        from forecast.predict.known import MissingKnown
-
-        return MissingKnown
-    if name in ("InputError", "NotFiniteError"):
-        from forecast.common import errors
-
-        return getattr(errors, name)
-    raise AttributeError(f"module 'forecast' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'forecast' has no attribute {name!r}")
+    return getattr(import_module(f"forecast.{_MODULES[name]}"), name)

@@ -20,9 +20,8 @@ from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json, replacing, write_json
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import Row
-from forecast.predict.ensemble import Ensemble
+from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from forecast.runs.results import PROGRAM, commit
 from forecast.runs.run import MANIFEST, RESULT
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from forecast.attention._kernels import is_recomputing, with_slope
 from forecast.attention.base import at_least_float32
+from forecast.kernels.causal_products import is_recomputing, with_slope
 
 # Key features are multiplied by e^KEY_EXPONENT, which cancels: float32 then holds keys from `LOWEST_KEY` to above 10⁴.
 # A constant, not the largest key, so that a later key never changes an earlier row.

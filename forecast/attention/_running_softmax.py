@@ -8,11 +8,11 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, scan_chunks, split_axis
-from forecast.attention._kernels import for_products
 from forecast.attention._masks import Mask, masked_keys
 from forecast.attention._recompute import State
 from forecast.attention._sums import causal_sums, sum_keys
 from forecast.attention.base import at_least_float32, is_transformed
+from forecast.kernels.causal_products import for_products
 
 # Maps queries (.., n, E), sums Σ_{j≤i} exp(k_j - m_i) of the same shape, and m_i, to features.
 QueryFeatures = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, sum_chunks
-from forecast.attention._kernels import causal_products, product, weighted_causal_products
 from forecast.attention._masks import Mask, masked_keys
 from forecast.attention.base import at_least_float32
+from forecast.kernels.causal_products import causal_products, product, weighted_causal_products
 
 # Maps keys (B, H, n, E), and a mask of hidden keys (B, 1, n, 1) or None, to features.
 KeyFeatures = Callable[[Tensor, Tensor | None], Tensor]

@@ -7,12 +7,12 @@ from torch import Tensor
 
 from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._kernels import for_products, product
 from forecast.attention._masks import Mask, allowed_pairs, zero_masked
 from forecast.attention._recompute import State
 from forecast.attention._recurrent import RecurrentAttention
 from forecast.attention._running_softmax import first_state, scan_softmax, softmax_means, softmax_step
 from forecast.attention.base import CausalAbility, at_least_float32, full_precision
+from forecast.kernels.causal_products import for_products, product
 
 
 class EfficientAttention(RecurrentAttention):

@@ -8,13 +8,13 @@ from torch import Tensor
 from forecast.attention._chunks import map_chunks
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._features import MAPS, key_features, plain_features, query_features
-from forecast.attention._kernels import divide, for_products, precise_product, product
 from forecast.attention._masks import Mask, allowed_pairs, hidden_from_all, zero_pairs
 from forecast.attention._recompute import State
 from forecast.attention._recurrent import RecurrentAttention
 from forecast.attention._running_softmax import first_state, scan_softmax, softmax_means, softmax_step
 from forecast.attention._sums import causal_sums, sum_keys, weighted_causal_sums, zero_sums
 from forecast.attention.base import CausalAbility, at_least_float32, full_precision
+from forecast.kernels.causal_products import divide, for_products, precise_product, product
 
 
 class LinearAttention(RecurrentAttention):

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from forecast.attention._chunks import map_chunks, sum_chunks
 from forecast.attention._costs import Cost, Costs, Head
-from forecast.attention._kernels import product, unit
 from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
 from forecast.attention._recompute import State
 from forecast.attention._recurrent import RecurrentAttention
@@ -16,6 +15,7 @@ from forecast.attention._running_mean import first_sums, running_sums
 from forecast.attention._sums import weighted_causal_sums, zero_sums
 from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 from forecast.attention.mean import mean_weights
+from forecast.kernels.causal_products import product, unit
 
 # Below this mean weight, rounding in float32 dominates the weights of a row.
 SMALLEST_MEAN_WEIGHT = 1e-4

@@ -26,19 +26,6 @@ class BatchNorm(nn.BatchNorm1d):
             precise = features.to(at_least_float32(features))
             return self._normalized(precise, mask).to(features.dtype)
 
-    def over_tokens(self, tokens: Tensor, mask: Mask = None) -> Tensor:
-        """Return the normalized tokens (B, L, D)."""
-        if self._computes_statistics(mask):
-            channels_first: Tensor = self(tokens.transpose(1, 2), mask)
-            return channels_first.transpose(1, 2)
-        # (B, L, 1, D) as a channels-last image (B, D, L, 1): torch has a fast kernel for that layout
-        image = tokens.unsqueeze(2).permute(0, 3, 1, 2)
-        normed: Tensor = super().forward(image).permute(0, 2, 3, 1).squeeze(2)
-        return normed
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        assert input.ndim in (3, 4)
-
     def _computes_statistics(self, mask: Mask) -> bool:
         """Return whether torch's batch norm has other statistics: of this process only, and of hidden tokens too."""
         return self.training and (mask is not None or _is_distributed())

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from forecast.attention.base import Mask
+from forecast.kernels import use_cpu_kernels
 from forecast.model.encoder import FeedForward, Residual, run_layer, transform_with_kernel
-from forecast.model.kernels import use_cpu_kernels
 from forecast.model.multi_head import MultiHeadAttention
 
 

@@ -7,11 +7,10 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from forecast.attention._masks import Mask, zero_masked
+from forecast.kernels import feed_forward as kernel
+from forecast.kernels import use_cpu_kernels
+from forecast.kernels.dropout import Dropout
 from forecast.model.batch_norm import BatchNorm
-from forecast.model.kernels import feed_forward as kernel
-from forecast.model.kernels import use_cpu_kernels
-from forecast.model.kernels.distilling import distil
-from forecast.model.kernels.dropout import Dropout
 from forecast.model.multi_head import MultiHeadAttention
 
 
@@ -42,13 +41,11 @@ class Distilling(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Mask = None) -> Tensor:
         tokens = zero_masked(tokens, mask)
-        if use_cpu_kernels(tokens):
-            return distil(tokens, self.convolution.weight, self.convolution.bias, self.norm, mask)
         features = self.activation(self.norm(self.convolution(tokens.transpose(1, 2)), mask))  # (B, D, L)
         if mask is not None:
             features = features.masked_fill(~mask[:, None], -1)  # the lower limit of the ELU
         halved: Tensor = self.pool(features).transpose(1, 2)  # (B, ceil(L / 2), D)
-        return halved
+        return halved.contiguous()
 
 
 class Residual(nn.Module):

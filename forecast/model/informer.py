@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from forecast.attention.base import Mask
+from forecast.common.operations import operations
+from forecast.data.windows import Windows
 from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
@@ -17,7 +19,12 @@ from forecast.model.response import Response
 
 
 class Tokens(Protocol):
-    """Protocol of `StepTokens` and `PatchTokens`: a window to tokens, decoded tokens to a forecast."""
+    """Protocol of `StepTokens` and `PatchTokens`: a window to tokens, decoded tokens to a forecast.
+
+    `names` are those of an encoder token and of a decoder token.
+    """
+
+    names: tuple[str, str]
 
     def source(self, past: Tensor, past_known: Tensor) -> Tensor:
         """Return the encoder's tokens."""
@@ -219,3 +226,10 @@ def in_evaluation(network: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes.items():
             module.training = training
+
+
+def flops_per_window(network: Informer, windows: Windows) -> int:
+    """Return the operations of one window's forward pass in evaluation mode; restore the mode afterwards."""
+    batch = windows.batch(torch.zeros(1, dtype=torch.int64, device=windows.starts.device))
+    with in_evaluation(network):
+        return operations(lambda: network(batch.past, batch.past_known, batch.future_known, batch.past_observed))

@@ -10,7 +10,7 @@ from torch.nn import functional
 from forecast.attention.base import Mask
 from forecast.common.losses import levels_error
 from forecast.data.known import KnownLayout
-from forecast.model.kernels.dropout import Dropout
+from forecast.kernels.dropout import Dropout
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,8 @@ class StepTokens(nn.Module):
     `start_length` is the number of steps of the start token, the last steps of the context.
     """
 
+    names = ("step", "step")
+
     def __init__(self, sizes: Sizes, *, d_model: int, dropout: float, start_length: int) -> None:
         super().__init__()
         self.horizon = sizes.horizon
@@ -207,6 +209,8 @@ class PatchTokens(nn.Module):
         "last_patch": the embedded last patch of the target is added to each learned query. "learned": it is not, so
         that queries contain nothing of the window and their self-attention has little to use.
     """
+
+    names = ("patch", "horizon patch")
 
     def __init__(
         self,

@@ -24,8 +24,7 @@ from forecast.evaluation.adaptive import Forms
 from forecast.evaluation.evaluate import Row, errors_by_part
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.scoring import limits_of_data
-from forecast.model.flops import flops_per_window
-from forecast.model.informer import Informer
+from forecast.model.informer import Informer, flops_per_window
 from forecast.predict.known import gather_known
 from forecast.runs import results
 from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RESULT, Run

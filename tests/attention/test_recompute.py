@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from forecast.attention import _chunks, build
-from forecast.attention._kernels import is_recomputing, recomputing
 from forecast.attention._parsing import configured
 from forecast.attention._running_softmax import _decayed_sums, _running_maximum
 from forecast.common.memory import peak_bytes
+from forecast.kernels.causal_products import is_recomputing, recomputing
 from tests.attention.cases import CASES, Case, gradients, tensors
 
 LINEAR = [case for case in CASES if case.name in ("linear", "efficient", "taylor", "mean")]

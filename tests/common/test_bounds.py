@@ -16,7 +16,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import DEEPEST, MOST_BYTES, read_json
 from forecast.export.parity import random_series
 from forecast.model.presets import Mechanisms, Sizes
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from forecast.report.comparisons import _read as read_errors
 from forecast.runs.read import FinishedRun
 from forecast.runs.resume import start_state

@@ -13,7 +13,7 @@ from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from forecast.tables.repair import Policies
 from forecast.tables.unpacking import find_file
 from forecast.training.command_line import help_text

@@ -13,8 +13,8 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
 from forecast.evaluation.ridge import fit_ridge
+from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from forecast.tables.repair import MISSING, Policies
 from forecast.tables.roles import Roles
 from forecast.tables.series import Series

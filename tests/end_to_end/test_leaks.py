@@ -13,7 +13,7 @@ from forecast.data.windows import Batch, Windows
 from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import spread_of
 from forecast.evaluation.ridge import fit_ridge
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from forecast.runs.run import Run
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles

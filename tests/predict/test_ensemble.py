@@ -12,9 +12,8 @@ from forecast.common.errors import InputError
 from forecast.data.known import KnownEncoder
 from forecast.data.scaler import Scaler
 from forecast.predict.__main__ import main as predict
-from forecast.predict.ensemble import ALIKE, Ensemble
+from forecast.predict.ensemble import ALIKE, Ensemble, load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from forecast.tables.repair import Policies
 from tests.conftest import TinyRun
 from tests.support.contracts import with_contract

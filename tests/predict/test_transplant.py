@@ -9,8 +9,8 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.predict.__main__ import main as predict
+from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from forecast.predict.transplanted import attention_named, trained_attention, transplant
 from forecast.runs.run import Run
 from forecast.training.train import train

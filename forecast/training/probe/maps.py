@@ -10,7 +10,6 @@ from torch import Tensor
 from forecast.attention.base import Attention, sparse_queries
 from forecast.data.windows import Batch, evenly_spaced
 from forecast.model.informer import Informer
-from forecast.model.tokens import PatchTokens
 from forecast.training.probe.capture import Captured, capture_calls, places
 from forecast.training.probe.measures import implied_rows, mean_rows, softmax_rows
 
@@ -119,16 +118,10 @@ def _rows(mechanism: Attention, call: Captured, queries: int, step: int) -> tupl
 def token_names(network: Informer, place: str) -> tuple[str, str]:
     """Return the names of a query and of a key at `place`: "step", "patch", "2 steps" after distilling."""
     part, number, kind = place.split(".")
-    patches = isinstance(network.tokens, PatchTokens)
+    past, future = network.tokens.names
     distilled = len(network.encoder.distilling)
-    past = _token(patches, min(int(number), distilled) if part == "encoder" else distilled)
+    halvings = min(int(number), distilled) if part == "encoder" else distilled
+    key = f"{2**halvings} {past}s" if halvings else past
     if part == "encoder":
-        return past, past
-    future = "horizon patch" if patches else "step"
-    return future, past if kind == "cross" else future
-
-
-def _token(patches: bool, halvings: int) -> str:
-    if patches:
-        return "patch"
-    return f"{2**halvings} steps" if halvings else "step"
+        return key, key
+    return future, key if kind == "cross" else future

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from forecast.predict.__main__ import main as predict
+from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from forecast.training.train import train
 from tests.support.forecasts import dated
 from tests.support.small import CONTEXT, HORIZON, hourly, quick, write

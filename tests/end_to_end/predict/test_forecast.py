@@ -14,8 +14,8 @@ from forecast.data.calendar import calendar_features
 from forecast.data.scaler import Scaler
 from forecast.data.settings import DataSettings
 from forecast.predict.__main__ import main as predict
+from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from forecast.tables.clock import UNKNOWN, Clock
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles

@@ -15,7 +15,7 @@ from forecast.common.errors import InputError
 from forecast.evaluation.adaptive import RowErrors
 from forecast.model.original_units import Context
 from forecast.predict import answer
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, forecast, make_adaptive

@@ -10,8 +10,8 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.evaluation.adaptive import Forms
 from forecast.export.__main__ import main as export
+from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, forecast

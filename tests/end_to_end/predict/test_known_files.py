@@ -10,8 +10,8 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.predict.__main__ import main as predict
+from forecast.predict.ensemble import load
 from forecast.predict.known import MissingKnown
-from forecast.predict.load import load
 from tests.conftest import TinyRun
 from tests.support.known import (
     DATES,

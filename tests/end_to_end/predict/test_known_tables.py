@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.load import load
 from tests.support.forecasts import edit, put
 from tests.support.known import (
     DATES,

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.predict.__main__ import main as predict
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from tests.conftest import TinyRun
 from tests.support.forecasts import edit, expect_one_line, forecast, put
 from tests.support.small import HORIZON, ROOT, seal, snapshot

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from forecast.predict.__main__ import main as predict
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from forecast.runs.run import Run
 from forecast.training import command_line
 from forecast.training.train import train

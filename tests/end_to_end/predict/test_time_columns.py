@@ -11,7 +11,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.export.__main__ import main as export
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from forecast.tables.timestamps import PLAIN, TimeFormat
 from forecast.training.train import train
 from tests.conftest import TinyRun

@@ -14,8 +14,7 @@ from forecast.common.files import read_json
 from forecast.data.synthetic import simulate_transformer
 from forecast.export.__main__ import main as export
 from forecast.predict.__main__ import main as predict
-from forecast.predict.ensemble import Ensemble
-from forecast.predict.load import load
+from forecast.predict.ensemble import Ensemble, load
 from forecast.runs.run import RESULT, Run
 from forecast.runs.settings import Settings
 from forecast.training.sweep.ensemble import _check_data

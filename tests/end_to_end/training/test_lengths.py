@@ -13,7 +13,7 @@ from forecast.common.errors import InputError
 from forecast.plan import planner
 from forecast.plan.__main__ import main as plan
 from forecast.plan.messages import Answer, Request
-from forecast.predict.load import load
+from forecast.predict.ensemble import load
 from forecast.runs.run import CONFIG
 from forecast.training.train import train
 from tests.plan.made import measured

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from forecast.model.kernels.dropout import draw, factors, scale_of, threshold
+from forecast.kernels.dropout import draw, factors, scale_of, threshold
 
 CHUNK_ELEMENTS = 2**20
 """Elements of width d_ff in memory at a time; they stay in the CPU's cache between operations."""

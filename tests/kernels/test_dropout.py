@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from forecast.model.kernels.dropout import Dropout, draw, factors, threshold
+from forecast.kernels.dropout import Dropout, draw, factors, threshold
 
 
 def keep_mask(count: int, p: float) -> torch.Tensor:
