@@ -6,11 +6,9 @@ from typing import NamedTuple
 from forecast.common.text import counted, from_to
 from forecast.report.budget import is_best_last, is_partial, is_short, passes, steps_of_a_pass
 from forecast.report.comparisons import (
-    BETTER,
     MSE,
     NOT_SHOWN,
     NOT_TESTED,
-    ONE_FORECAST,
     Comparison,
     Comparisons,
     baselines_of,
@@ -18,31 +16,15 @@ from forecast.report.comparisons import (
 )
 from forecast.report.costs import (
     BUSY,
-    CLEARLY,
-    COSTS,
-    INFERENCE,
-    MEMORY,
     PROCESSOR,
     TRAINING,
     busy_words,
     clearly_cheaper,
-    crossing_of,
     times_cheaper,
     verdict,
 )
 from forecast.report.decision import advice, beaten_words, void_words
 from forecast.report.groups import CONTROL, REFERENCE, RunGroup, Setting
-from forecast.report.leaving import (
-    at_each_look_back,
-    look_backs_of,
-    main_pair,
-    no_mechanism,
-    pairs_of,
-    reference_words,
-    timed_pairs,
-    times_words,
-    told_controls,
-)
 from forecast.report.phrases import (
     interval_words,
     listed,
@@ -52,6 +34,13 @@ from forecast.report.phrases import (
     score,
     signed,
     with_deviation,
+)
+from forecast.report.reference_pairs import (
+    main_pair,
+    no_mechanism,
+    pairs_of,
+    reference_words,
+    times_words,
 )
 from forecast.runs.read import FinishedRun
 from forecast.runs.summary import TIME
@@ -101,16 +90,12 @@ def answer(group: RunGroup, comparisons: Comparisons, left_out: int = 0) -> Answ
     room = max(0, room - len(limits))
     findings, other = findings[:room], findings[room:]
     details = [
-        *at_each_look_back(comparisons),
         *less,
         *other,
         *([] if decision else take),
         *_budget(group),
         *(lowest if beaten else []),
-        *([] if chosen is None else _other_costs(chosen)),
-        *_look_backs(group, comparisons),
-        *_other_controls(group, comparisons, control),
-        *_names(group, comparisons),
+        *_names(group),
     ]
     sentences = [*decision, *short, *news] if decision else [*news, *short]
     sentences = [*sentences, *findings, *limits]
@@ -189,34 +174,6 @@ def _on_a_busy_machine(pairs: Sequence[Comparison]) -> Iterator[str]:
         times, ends = times_words(PROCESSOR, pair.against, pair.setting)
         own, against = f"`{pair.setting.arm}`", f"`{pair.against.arm}`"
         yield f"{where} training {own} takes {times} times the processor time of {against}{ends}."
-
-
-def _other_costs(pair: Comparison) -> Iterator[str]:
-    """Yield how inference time and peak memory compare, if measured."""
-    setting, against = pair.setting, pair.against
-    where = f"At look-back {setting.look_back:,}, `{setting.arm}`"
-    if times_cheaper(INFERENCE, setting, against) is not None:
-        if clearly_cheaper(INFERENCE, setting, against):
-            times, ends = times_words(INFERENCE, setting, against)
-            yield f"{where} forecasts {times} times faster than `{against.arm}`{ends}."
-        elif clearly_cheaper(INFERENCE, against, setting):
-            times, ends = times_words(INFERENCE, against, setting)
-            yield f"{where} forecasts {times} times slower than `{against.arm}`{ends}."
-        else:
-            yield f"{where} {_unclear_inference(setting, against)}."
-    if times_cheaper(MEMORY, setting, against) is not None:
-        times, ends = times_words(MEMORY, against, setting)
-        yield f"{where} takes {times} times the peak memory of `{against.arm}`{ends}."
-
-
-def _unclear_inference(setting: Setting, against: Setting) -> str:
-    """Return how two inference times compare of which neither is clearly shorter."""
-    ratio = times_cheaper(INFERENCE, setting, against)
-    assert ratio is not None
-    if 1 / CLEARLY < ratio < CLEARLY:
-        return f"forecasts about as fast as `{against.arm}`"
-    times, ends = times_words(INFERENCE, against, setting)
-    return f"takes {times} times as long to forecast as `{against.arm}`{ends}; no difference is clear"
 
 
 def _after(pair: Comparison) -> str:
@@ -360,37 +317,6 @@ def _more_or_less(pair: Comparison) -> str:
     return f"{signed(abs(pair.per_cent)).removeprefix('+')} % {'higher' if pair.per_cent > 0 else 'lower'}"
 
 
-def _other_controls(group: RunGroup, comparisons: Comparisons, shown: Comparison | None) -> Iterator[str]:
-    """Yield the other comparisons with the control, without those that the sentences on each look-back have."""
-    if group.control is None:
-        yield f"There is no control: add attention={CONTROL} to see whether self-attention helps."
-        return
-    told = {
-        (pair.against.key, pair.setting.key)
-        for look_back in look_backs_of(comparisons)
-        for pair in told_controls(comparisons, look_back)
-    }
-    others = [pair for pair in _with_control(group, comparisons) if pair is not shown]
-    pairs = [pair for pair in others if (pair.setting.key, pair.against.key) not in told]
-    alike: dict[tuple[str, str], list[str]] = {}
-    for pair in pairs:
-        if pair.verdict == NOT_SHOWN and not pair.setting.is_linear_path:
-            alike.setdefault((pair.setting.arm, pair.against.arm), []).append(f"{pair.setting.look_back:,}")
-    for (arm, control), look_backs in alike.items():
-        yield (
-            f"At look-back {listed(look_backs)}, the control `{control}` is statistically indistinguishable from "
-            f"`{arm}`: self-attention is not shown to help."
-        )
-    for pair in pairs:
-        if pair.verdict == NOT_TESTED:
-            yield (
-                f"At look-back {pair.setting.look_back:,}, `{pair.setting.arm}` was not tested against the control "
-                f"`{pair.against.arm}`: {pair.why}."
-            )
-        elif pair.verdict != NOT_SHOWN or pair.setting.is_linear_path:
-            yield _control(pair)
-
-
 def _budget(group: RunGroup) -> Iterator[str]:
     """Yield the amount of training and the number of seeds, if that is one."""
     runs = [run for setting in group.settings for run in setting.runs]
@@ -409,85 +335,13 @@ def _passes(runs: Sequence[FinishedRun]) -> str:
     return f"{over} pass{'' if over == '1' else 'es'}"
 
 
-def _look_backs(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
-    """Yield the look-backs at which mechanisms train faster, if training was timed at two or more; skip the control."""
-    pairs = timed_pairs(comparisons)
-    look_backs = sorted({pair.setting.look_back for pair in pairs})
-    if len(look_backs) < 2:
-        return
-    faster = [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]
-    rest = [look_back for look_back in look_backs if look_back not in {pair.setting.look_back for pair in faster}]
-    if rest:
-        aside = " except the control" if group.control else ""
-        where = f"At look-back {listed([f'{look_back:,}' for look_back in rest])}"
-        yield f"{where}, {no_mechanism(comparisons, rest)}{aside} trains clearly faster than `{REFERENCE}`."
-        yield from _reasons(where, [pair for pair in comparisons.reference.values() if pair.setting.look_back in rest])
-    for arm in dict.fromkeys(pair.setting.arm for pair in faster):
-        yield from _arm(group, arm, pairs, faster)
-
-
-def _reasons(where: str, every: Sequence[Comparison]) -> Iterator[str]:
-    """Yield other reasons to leave the reference where nothing trains faster, or that there are none.
-
-    A lower error that is not decided is no reason, and not everything is compared then.
-    `every` has the comparisons with the reference there, those of the control too.
-    """
-    pairs = [pair for pair in every if pair.setting.mechanism not in (REFERENCE, CONTROL)]
-    controls = [pair for pair in every if pair.setting.mechanism == CONTROL]
-    reasons = {
-        "has lower error": [pair for pair in pairs if pair.verdict == BETTER],
-        "forecasts clearly faster": [pair for pair in pairs if clearly_cheaper(INFERENCE, pair.setting, pair.against)],
-        "takes clearly less memory": [pair for pair in pairs if clearly_cheaper(MEMORY, pair.setting, pair.against)],
-    }
-    for reason, some in reasons.items():
-        yield from (f"{named(pair.setting)} {reason} than `{pair.against.arm}`." for pair in some)
-    if any(reasons.values()):
-        return
-    if any(map(_is_unknown, pairs)):
-        yield f"{where}, not everything could be compared."
-    elif any(map(_is_a_reason, controls)):
-        yield f"{where}, only the control is a reason to leave `{REFERENCE}`."
-    else:
-        yield (
-            f"{where}, there is no reason to leave `{REFERENCE}`: no mechanism forecasts clearly faster, takes clearly "
-            "less memory or clearly has lower error."
-        )
-
-
-def _is_a_reason(pair: Comparison) -> bool:
-    """Return whether the setting has a lower error than the other, or a clearly lower cost."""
-    return pair.verdict == BETTER or any(clearly_cheaper(cost, pair.setting, pair.against) for cost in COSTS)
-
-
-def _is_unknown(pair: Comparison) -> bool:
-    untested = pair.verdict == NOT_TESTED and pair.why != ONE_FORECAST
-    return (
-        untested or pair.is_undecided or any(times_cheaper(cost, pair.setting, pair.against) is None for cost in COSTS)
-    )
-
-
-def _arm(group: RunGroup, arm: str, pairs: Sequence[Comparison], faster: Sequence[Comparison]) -> Iterator[str]:
-    """Yield the look-backs at which an arm is faster, and the interpolated one from which it is."""
-    timed, at = (sorted(pair.setting.look_back for pair in some if pair.setting.arm == arm) for some in (pairs, faster))
-    everywhere = ", wherever it was timed" if at == timed and len(at) > 1 else ""
-    look_backs = listed([f"{look_back:,}" for look_back in at])
-    yield f"`{arm}` trains clearly faster than `{REFERENCE}` at look-back {look_backs}{everywhere}."
-    before = max((look_back for look_back in timed if look_back < at[0]), default=None)
-    if before is None or at[-1] != timed[-1] or group.reference is None:
-        return
-    crossing = crossing_of(group, arm, TRAINING)
-    if crossing is not None and before < crossing < at[0]:
-        yield (
-            f"The training time of `{arm}` falls below that of `{group.reference}` near look-back "
-            f"{rounded(crossing)} (interpolated)."
-        )
-
-
-def _names(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
+def _names(group: RunGroup) -> Iterator[str]:
     """Yield the settings without attention in their forecasts, the control, and why baselines have no interval."""
     if alike := [setting for setting in group.settings if setting.is_linear_path]:
         yield f"Forecast by the linear path alone: {_some(alike)}."
-    if group.control:
+    if group.control is None:
+        yield f"There is no control: add attention={CONTROL} to see whether self-attention helps."
+    else:
         yield (
             f"The control `{group.control}` weights all positions equally: a mechanism that is no better gains "
             "nothing from its weights."

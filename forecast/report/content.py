@@ -16,6 +16,7 @@ from forecast.report.diagnosis.tasks import Diagnosis, diagnose, is_diagnostic
 from forecast.report.equal_budget import budget_table
 from forecast.report.groups import RunGroup, groups_of
 from forecast.report.pictures import draw_pictures
+from forecast.report.reference_pairs import reasons_table
 from forecast.report.tables import (
     command_table,
     comparison_table,
@@ -126,6 +127,7 @@ def _chapter(group: RunGroup, prefix: str, left_out: Sequence[tuple[str, str]]) 
         front_table(group),
         [picture for picture in pictures if "look-back" in picture.file] or None,
         range_table(group),
+        reasons_table(comparisons),
         crossing_table(group),
         turns_table(group),
         comparison_table(comparisons),

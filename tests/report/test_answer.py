@@ -145,84 +145,8 @@ def test_the_answer_to_a_study_with_known_differences(made: Made) -> None:
     )
     assert_short([*made.chapter.answer, *made.chapter.details])
     details = "\n".join(made.chapter.details)
-    assert "At look-back 96, no mechanism except the control trains clearly faster than `full`." in details
-    assert (
-        "At look-back 96, there is no reason to leave `full`: no mechanism forecasts clearly faster, takes clearly "
-        "less memory or clearly has lower error."
-    ) in details
-    for arm, look_backs, crossing in (("linear", "720 and 2,880", "211"), ("probsparse", "2,880", "1,200")):
-        assert f"`{arm}` trains clearly faster than `full` at look-back {look_backs}." in details
-        assert f"The training time of `{arm}` falls below that of `full` near look-back {crossing} (int" in details
     assert "36 runs of 500 training steps, 4 passes over the training data." in details
     assert "too short" not in details
-
-
-def test_each_look_back_tells_what_leaving_full_saves_and_what_attention_is_worth(made: Made) -> None:
-    """`linear` has 3 % more error and is faster from 211 on; `mean` is level with `full` at 96, else 10 % worse."""
-    number = r"([+\N{MINUS SIGN}]\d+\.\d+)"
-    error = rf"{number} % error \(99 % interval {number} to {number} %\)"
-    faster, slower = "times faster than `full`", r"`linear` takes 2\.2 times as long"
-    saved = (
-        rf"At look-back 96, no mechanism trains clearly faster than `full`: {slower}, with {error}\.",
-        rf"At look-back 720, `linear` trains 3\.41 {faster} \(3\.34 to 3\.48 over the seeds\) with {error}\.",
-        rf"At look-back 2,880, `probsparse` trains 2\.4 {faster} \(2\.35 to 2\.45 over the seeds\) with {error}\.",
-    )
-    worth = [rf"At look-back {each}, the control against `full`: `mean` {error}\." for each in ("96", "720", "2,880")]
-    patterns = [pattern for both in zip(saved, worth, strict=True) for pattern in both]
-    found = [re.fullmatch(*each) for each in zip(patterns, made.chapter.details, strict=False)]
-    numbers = [[float(each.replace(MINUS, "-")) for each in one.groups()] for one in found if one is not None]
-    assert len(numbers) == 6, made.chapter.details
-    for (middle, low, high), expected in zip(numbers, (3, 0, 3, 10, 0, 10), strict=True):
-        assert low < middle < high
-        assert middle == pytest.approx(expected, abs=1.5)
-        assert (low > 0) == (expected > 0)
-
-
-def test_one_look_back_has_no_sentences_by_look_back(tmp_path: Path) -> None:
-    for name in ("full", "linear", "mean"):
-        write_run(tmp_path / name, result_of(name), errors(0.4, 1))
-    text = "\n".join(everything(tmp_path))
-    assert "the control" in text
-    assert "the control against" not in text
-
-
-@pytest.mark.parametrize("look_backs", [(96, 720), (96,)])
-def test_every_control_is_compared_with_full_at_its_look_back(tmp_path: Path, look_backs: tuple[int, ...]) -> None:
-    for number, (arm, look_back) in enumerate(product(("full", "mean", "everywhere"), look_backs)):
-        name = "full" if arm == "full" else "mean"
-        config = {"cross_attention": {"name": "mean" if arm == "everywhere" else "full"}}
-        level = {"full": 0.4, "mean": 0.44, "everywhere": 0.6}[arm]
-        series = errors(level, number)
-        result = result_of(name, look_back, mse=float(series.mean()), config=config)
-        write_run(tmp_path / str(number), result, series)
-    text = "\n".join(everything(tmp_path))
-    first, second = "`mean, cross_attention=full` .+ % error", r"`mean, cross_attention=mean` \+(49|50|51)\.\d % error"
-    for look_back in look_backs:
-        assert re.search(rf"At look-back {look_back}, the controls against `full.*`: {first} .* and {second}", text)
-
-
-def test_controls_without_a_test_at_several_look_backs_have_a_reason(tmp_path: Path) -> None:
-    write_results(tmp_path, *(result_of(name, at) for name in ("full", "mean") for at in (96, 720)))
-    text = "\n".join(everything(tmp_path))
-    for look_back in (96, 720):
-        assert f"At look-back {look_back}, `full` was not tested against the control `mean`: " in text
-
-
-def test_every_ratio_equals_that_of_the_results(made: Made) -> None:
-    group = made.chapter.group
-    setting, full = group.at("probsparse", 2880), group.at("full", 2880)
-    assert setting
-    assert full
-    text = "\n".join([*made.chapter.answer, *made.chapter.details])
-    for pattern, path in (
-        (r"2,880, `probsparse` trains ([\d.]+) times faster than `full` \(([\d.]+) to ([\d.]+)", "train_windows_per_s"),
-        (r"2,880, `probsparse` forecasts ([\d.]+) times faster than `full` \(([\d.]+) to", "inference_windows_per_s"),
-        (r"2,880, `probsparse` takes ([\d.]+) times the peak memory of `full` \(([\d.]+) to", "peak_memory_mib"),
-    ):
-        numbers, *_ = re.findall(pattern, text)
-        own, other = setting.values(f"speed.{path}"), full.values(f"speed.{path}")
-        assert float(numbers[0]) == pytest.approx(sorted(own)[1] / sorted(other)[1], rel=5e-3)
-        assert float(numbers[1]) == pytest.approx(own.min() / other.max(), rel=5e-3)
 
 
 def test_the_headline_names_the_fastest_without_more_error(tmp_path: Path) -> None:
@@ -243,63 +167,6 @@ def test_without_a_faster_mechanism_the_fastest_is_named(tmp_path: Path) -> None
     sentences = everything(write_runs(tmp_path, *runs, seeds=(1, 2, 3)))
     assert sentences[0].endswith("at look-back 720, no mechanism trains clearly faster than `full`.")
     assert sentences[1].startswith("The fastest of the others, `linear`, takes 1.05 times as long")
-    assert "At look-back 96 and 720, no mechanism trains clearly faster than `full`." in sentences
-    assert "`linear` at look-back 720 has lower error than `full`." in sentences
-
-
-def test_lower_error_is_a_reason_to_leave_the_reference(tmp_path: Path) -> None:
-    runs = (("full", 96, 1, 1), ("full", 720, 20, 1), ("linear", 96, 2, 0.9), ("linear", 720, 10, 0.9))
-    sentences = everything(write_runs(tmp_path, *runs, seeds=(1, 2, 3)))
-    assert "At look-back 96, no mechanism trains clearly faster than `full`." in sentences
-    assert "`linear` at look-back 96 has lower error than `full`." in sentences
-    assert "no reason to leave" not in "\n".join(sentences)
-
-
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [({"inference": 800}, "forecasts clearly faster"), ({"memory": 350}, "takes clearly less memory")],
-)
-def test_faster_inference_and_less_memory_are_reasons_to_leave_the_reference(
-    tmp_path: Path, more: dict[str, Any], reason: str
-) -> None:
-    pairs = [(name, look_back) for name in ("full", "linear") for look_back in (96, 720)]
-    write_results(tmp_path, *(result_of(*pair, **(more if pair[0] == "linear" else {})) for pair in pairs))
-    sentences = everything(tmp_path)
-    for look_back in (96, 720):
-        assert f"`linear` at look-back {look_back} {reason} than `full`." in sentences
-    assert "no reason to leave" not in "\n".join(sentences)
-
-
-def test_a_lower_error_of_one_seed_is_no_reason_to_leave_the_reference(tmp_path: Path) -> None:
-    runs = (("full", 96, 1, 1), ("full", 720, 20, 1), ("linear", 96, 2, 0.9), ("linear", 720, 10, 0.9))
-    sentences = everything(write_runs(tmp_path, *runs))
-    assert re.fullmatch(
-        r"`linear` has 9\.\d % lower error than `full` \(.* %\), true of these two runs only\.", sentences[1]
-    )
-    assert "At look-back 96, not everything could be compared." in sentences
-    assert "has lower error than" not in "\n".join(sentences)
-
-
-def test_look_backs_that_were_not_measured_are_not_mentioned(tmp_path: Path) -> None:
-    """`linear` is faster at 96 and not at 720, `taylor` is faster at 720; neither was run at 2,880."""
-    sentences = everything(
-        write_runs(
-            tmp_path,
-            *(("full", 96, 10, 1), ("full", 720, 30, 1), ("full", 2880, 200, 1)),
-            *(("linear", 96, 6, 1), ("linear", 720, 36, 1), ("taylor", 720, 12, 1)),
-        )
-    )
-    assert "`linear` trains clearly faster than `full` at look-back 96." in sentences
-    assert "`taylor` trains clearly faster than `full` at look-back 720." in sentences
-    assert not any("no mechanism" in sentence for sentence in sentences)
-    assert sentences[0].startswith("On etth1, horizon 96, at look-back 720, `taylor` trains 2.5 times faster")
-
-
-def test_a_mechanism_that_is_faster_everywhere_has_no_crossing(tmp_path: Path) -> None:
-    runs = [(name, length, cost, 1.0) for name, cost in (("full", 9), ("linear", 3)) for length in (96, 720)]
-    sentences = everything(write_runs(tmp_path, *runs))
-    assert "`linear` trains clearly faster than `full` at look-back 96 and 720, wherever it was timed." in sentences
-    assert not any("falls below" in sentence for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -387,9 +254,7 @@ def test_without_any_weight_of_attention_the_comparison_is_void(tmp_path: Path, 
         "Forecast by the linear path alone: `full` at look-back 512, `linear` at look-back 512 and `mean` at look-back "
         "512."
     ) in details
-    text = "\n".join([*sentences, *details])
-    assert "was not tested against the control `mean`: both forecasts use the linear path alone." in text
-    assert "self-attention" not in text
+    assert "self-attention" not in "\n".join([*sentences, *details])
 
 
 def test_a_comparison_in_which_only_the_control_has_weight_is_void_first(tmp_path: Path) -> None:
@@ -496,7 +361,6 @@ def test_without_the_reference_mechanisms_are_compared_with_the_control(tmp_path
     sentences = everything(write_runs(tmp_path, ("linear", 96, 2, 1), ("mean", 96, 1, 1.2), ("taylor", 96, 2, 1.2)))
     control = r"At look-back 96, `linear` has \d+\.\d % lower error than the control `mean` \(99 % interval"
     assert any(re.match(control, sentence) for sentence in sentences)
-    assert any("the control `mean` is statistically indistinguishable from `taylor`" in each for each in sentences)
 
 
 def test_missing_time_ratios_have_a_reason(tmp_path: Path) -> None:
@@ -538,23 +402,6 @@ def test_a_missing_reference_and_a_missing_control_are_mentioned(tmp_path: Path)
     assert any(sentence.startswith("There is no control: add attention=mean") for sentence in sentences)
 
 
-@pytest.mark.parametrize("missing", ["inference not measured", "another on a GPU"])
-def test_costs_that_were_not_measured_are_no_reason_to_stay(missing: str, tmp_path: Path) -> None:
-    names = ("full", "linear", "taylor") if missing == "another on a GPU" else ("full", "linear")
-    for number, (mechanism, look_back) in enumerate((name, at) for name in names for at in (96, 720)):
-        result = result_of(mechanism, look_back)
-        if mechanism == "taylor":
-            result["device"] = "A GPU"
-        elif mechanism == "linear" and len(names) == 2:
-            result["speed"]["inference_windows_per_s"] = None
-        write_run(tmp_path / str(number), result, errors(0.4, number))
-    sentences = everything(tmp_path)
-    none = "no timed mechanism" if missing == "another on a GPU" else "no mechanism"
-    assert f"At look-back 96 and 720, {none} trains clearly faster than `full`." in sentences
-    assert "At look-back 96 and 720, not everything could be compared." in sentences
-    assert "no reason to leave" not in "\n".join(sentences)
-
-
 def test_an_interval_that_may_be_too_narrow_is_marked(tmp_path: Path) -> None:
     """A fifth of 700 windows is less than two overlaps of 96, the minimum of a block."""
     for number, (name, level) in enumerate((("full", 0.4), ("linear", 0.6))):
@@ -574,36 +421,6 @@ def test_the_ridge_is_labelled_with_its_own_look_back(tmp_path: Path) -> None:
     assert any("the best baseline, linear (ridge), look-back 2,048, has 0.3750." in sentence for sentence in sentences)
 
 
-def test_a_control_is_compared_with_the_full_of_its_own_size(tmp_path: Path) -> None:
-    for number, (name, size, look_back) in enumerate(product(("full", "mean"), (64, 128), (96, 720))):
-        series = errors(
-            {("full", 64): 0.4, ("full", 128): 0.2, ("mean", 64): 0.44, ("mean", 128): 0.3}[name, size], number
-        )
-        result = result_of(name, look_back, mse=float(series.mean()), config={"model.d_model": size})
-        write_run(tmp_path / str(number), result, series)
-    text = "\n".join(everything(tmp_path))
-    for size, per_cent in ((64, r"(9|1[01])"), (128, r"(4[6-9]|5[0-4])")):
-        told = (
-            rf"the control against `full, model.d_model={size}`: `mean, model.d_model={size}` \+{per_cent}\.\d % error"
-        )
-        assert len(re.findall(told, text)) == 2, text  # at each look-back
-
-
-@pytest.mark.parametrize("cheaper", ["inference", "memory"])
-def test_a_control_that_is_cheaper_is_a_reason_to_leave_the_reference(cheaper: str, tmp_path: Path) -> None:
-    costs = {"inference": {"inference": 900.0}, "memory": {"memory": 300.0}}[cheaper]
-    for number, (name, length) in enumerate((name, n) for name in ("full", "linear", "mean") for n in (96, 720)):
-        series = errors(0.4, number)
-        train = 300.0 if (name, length) == ("linear", 720) else 100.0
-        more = costs if name == "mean" else {}
-        write_run(
-            tmp_path / str(number), result_of(name, length, mse=float(series.mean()), train=train, **more), series
-        )
-    sentences = everything(tmp_path)
-    assert "At look-back 96, only the control is a reason to leave `full`." in sentences
-    assert not any("there is no reason to leave" in sentence for sentence in sentences)
-
-
 def test_settings_on_different_windows_have_no_ranking_by_mean_error(tmp_path: Path) -> None:
     results = [result_of("full", mse=0.33, linear=0.34), result_of("linear", mse=0.31, linear=0.27, windows=1500)]
     (first, *others), details = answer_of(write_results(tmp_path, *results))
@@ -621,22 +438,6 @@ def test_different_windows_leave_the_paired_comparison(tmp_path: Path) -> None:
         "Settings were scored on different test windows: only the table Compared window by window compares them."
         in everything(tmp_path)
     )
-
-
-@pytest.mark.parametrize(
-    ("rates", "words"),
-    [
-        ((200.0, 200.0, 400.0), "takes 2 times as long to forecast as `full` (1 to 2.05 over the seeds)"),
-        ((400.0, 400.0, 400.0), "forecasts about as fast as `full`"),
-    ],
-)
-def test_unclear_inference_times_are_equal_only_if_they_are_close(
-    rates: tuple[float, ...], words: str, tmp_path: Path
-) -> None:
-    for seed, (own, other) in enumerate(zip(rates, (400.0, 400.0, 410.0), strict=True), 1):
-        for name, rate, train in (("linear", own, 400.0), ("full", other, 100.0)):
-            write_run(tmp_path / f"{name}-{seed}", result_of(name, seed=seed, inference=rate, train=train))
-    assert any(words in sentence for sentence in everything(tmp_path))
 
 
 def test_baselines_with_other_known_inputs_have_names_of_their_own(tmp_path: Path) -> None:
