@@ -259,7 +259,7 @@ def _parse_text(
         if several := not _is_a_day_a_row(pd.DatetimeIndex(local)):
             notes = (_CONVERTED,)
         else:
-            text, form = plain, _first_form(plain) or form
+            text = plain
             notes = (_TAKEN_AS_DATES,)
     readings = {}
     dates = text.where(text.str.match(r"\d"))  # no clock words
