@@ -222,7 +222,7 @@ def _windows(cells: Sequence[Cell]) -> "pd.Series[float]":
     return pd.concat(columns, axis=1).mean(axis=1).sort_index()
 
 
-BEGIN = "<!-- known ahead: written by python -m benchmarks.known_ahead --write docs/explanation/results.md -->"
+BEGIN = "<!-- known ahead: written by python -m benchmarks.known_ahead --write docs/measurements/known-ahead.md -->"
 END = "<!-- /known ahead -->"
 
 

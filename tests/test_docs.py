@@ -323,7 +323,7 @@ def test_the_tables_of_the_published_tasks_are_the_record(monkeypatch: pytest.Mo
     rows = read_rows(ROOT / published.RECORD)
     long = f"{published.summary(rows)}\n\n{published.standing(rows, 'general')}"
     short = published.standing(rows, "general", short=True)
-    assert marked(published.SCORES_BEGIN, published.SCORES_END) == {"docs/explanation/results.md": long}
+    assert marked(published.SCORES_BEGIN, published.SCORES_END) == {"docs/measurements/published.md": long}
     assert marked(published.HEADLINE_BEGIN, published.HEADLINE_END) == {"README.md": short}
 
 
