@@ -116,8 +116,7 @@ def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     text = table(("model", "SQL / seasonal naive", *places, "hours of training"), cells)
     notes = [
         f"Geometric mean over {len(first)} tasks, quantiles 0.1 to 0.9; lower is better, 1 is no gain.",
-        f"Published scores as of {AS_OF}; the hours of others are on their authors' machines.",
-        "None: used without training on the task.",
+        f"Published scores as of {AS_OF}; hours of others on their machines; none: no training on the task.",
     ]
     if not short:
         notes.append(f"Mean place: among models new to the data. {MARK}: the model had seen the data of a task.")
