@@ -24,6 +24,9 @@ IDIOMS = (
 )
 """Phrases that a reader has to decode. This list is the only place that has them."""
 
+CLAUSES = ("in place of", "that of", "those of", "of before")
+"""Phrases for which a page has a plain clause: instead of, the noun once more, before."""
+
 ABBREVIATIONS = r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bal\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\bFig\.)(?<!\bNo\.)(?<!\bpp\.)"
 SENTENCE_END = re.compile(rf"{ABBREVIATIONS}(?<=[.!?])[\"”')\]*_]*\s+(?=[\"“'(\[*_`]*[A-Z0-9`$])")
 
@@ -110,6 +113,21 @@ def test_the_readme_has_at_most_200_lines_and_12_kb() -> None:
     content = (ROOT / "README.md").read_bytes()
     assert len(content.splitlines()) <= README_LINES
     assert len(content) <= README_BYTES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_repeats_the_noun_and_says_instead_of(page: Path) -> None:
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert re.findall(rf".{{40}}\b(?:{'|'.join(CLAUSES)})\b.{{20}}", text) == []
+
+
+def test_no_line_of_the_program_says_in_place_of() -> None:
+    files = [path for folder in ("forecast", "conf") for path in (ROOT / folder).rglob("*.*") if path.suffix != ".pyc"]
+    texts = {path: " ".join(path.read_text(encoding="utf-8").split()) for path in files}
+    found = [
+        str(path) for path, text in texts.items() if re.search(r"\b(?:in place of|of before)\b", text, re.IGNORECASE)
+    ]
+    assert found == []
 
 
 def test_no_docstring_begins_with_give() -> None:
