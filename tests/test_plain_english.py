@@ -15,6 +15,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 MOST_WORDS = 35
 MOST_WORDS_ON_AVERAGE = 17
+MEASUREMENT_WORDS = 3_500
+MEASUREMENT_PROSE = 900
+"""Most words of a page of measurements with its tables, and of its sentences alone."""
 README_LINES = 200
 README_BYTES = 12_000
 
@@ -128,6 +131,14 @@ def test_no_line_of_the_program_says_in_place_of() -> None:
         str(path) for path, text in texts.items() if re.search(r"\b(?:in place of|of before)\b", text, re.IGNORECASE)
     ]
     assert found == []
+
+
+def test_a_page_of_measurements_is_tables_and_few_sentences() -> None:
+    pages = list((ROOT / "docs" / "measurements").glob("*.md"))
+    counts = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert max(counts.values()) <= MEASUREMENT_WORDS, counts
+    prose = {page.name: sum(map(count_words, sentences(page.read_text(encoding="utf-8")))) for page in pages}
+    assert max(prose.values()) <= MEASUREMENT_PROSE, prose
 
 
 def test_no_docstring_begins_with_give() -> None:
