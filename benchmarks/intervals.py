@@ -76,7 +76,7 @@ FACTS = {
 }
 """Columns of the record and their paths in `result.json`; widths and losses on z-scores."""
 
-BEGIN = "<!-- intervals: written by python -m benchmarks.intervals --write docs/explanation/intervals.md -->"
+BEGIN = "<!-- intervals: written by python -m benchmarks.intervals --write docs/measurements/intervals.md -->"
 END = "<!-- /intervals -->"
 
 

@@ -177,7 +177,7 @@ def _add(cell: Cell, run: Path) -> None:
 
 
 def _replace_pairs(pairs: Sequence[dict[str, Any]]) -> None:
-    """Write these comparisons in place of those of as many or fewer seeds."""
+    """Write these comparisons, which replace comparisons of the same or a smaller number of seeds."""
     before = read(PAIRS).reindex(columns=PAIR).astype({"capped": object})
     new = pd.DataFrame(pairs)
     of_more_seeds = before.set_index(["task", "arm"])["seeds"].to_dict()
@@ -222,7 +222,7 @@ def _windows(cells: Sequence[Cell]) -> "pd.Series[float]":
     return pd.concat(columns, axis=1).mean(axis=1).sort_index()
 
 
-BEGIN = "<!-- known ahead: written by python -m benchmarks.known_ahead --write docs/explanation/results.md -->"
+BEGIN = "<!-- known ahead: written by python -m benchmarks.known_ahead --write docs/measurements/known-ahead.md -->"
 END = "<!-- /known ahead -->"
 
 

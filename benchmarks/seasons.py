@@ -50,7 +50,7 @@ from forecast.tables.series import series_from_frame
 from forecast.training.prepare import make_data
 
 SEASONS = RECORD.with_name("seasons.csv")
-BEGIN = "<!-- seasons: written by python -m benchmarks.seasons --write docs/explanation/intervals.md -->"
+BEGIN = "<!-- seasons: written by python -m benchmarks.seasons --write docs/measurements/intervals.md -->"
 END = "<!-- /seasons -->"
 
 CONTEXT, HORIZON, BATCH = 512, 96, 256

@@ -40,6 +40,7 @@ from forecast.check.tables import BEGIN, END, markdown
 from forecast.common.conf_files import configuration_folder
 from forecast.data.lengths import Lengths, choose_lengths
 from forecast.data.split import split_rows
+from forecast.evaluation.baselines import BASELINES
 from tests.attention.reference import REFERENCES
 from tests.support.browser import open_page
 from tests.support.small import ROOT
@@ -323,7 +324,7 @@ def test_the_tables_of_the_published_tasks_are_the_record(monkeypatch: pytest.Mo
     rows = read_rows(ROOT / published.RECORD)
     long = f"{published.summary(rows)}\n\n{published.standing(rows, 'general')}"
     short = published.standing(rows, "general", short=True)
-    assert marked(published.SCORES_BEGIN, published.SCORES_END) == {"docs/explanation/results.md": long}
+    assert marked(published.SCORES_BEGIN, published.SCORES_END) == {"docs/measurements/published.md": long}
     assert marked(published.HEADLINE_BEGIN, published.HEADLINE_END) == {"README.md": short}
 
 
@@ -333,6 +334,15 @@ def test_the_result_table_is_the_record() -> None:
         cells = f"| {float(record['test_mse']):.3f} | {float(record['test_mae']):.3f} |"
         rows = [line for line in all_text().splitlines() if line.startswith("|") and cells in line]
         assert any(record["label"] in row for row in rows), record["label"]
+
+
+def test_every_printed_table_of_a_run_has_the_baselines_of_the_program() -> None:
+    shown = [(page, block) for page, text in PAGES.items() for block in re.findall(r"┏━.*?┘", text, re.DOTALL)]
+    assert len(shown) >= 4
+    for page, block in shown:
+        rows = [line.removeprefix("│ ") for line in block.splitlines()]
+        absent = [each.title for each in BASELINES.values() if not any(row.startswith(each.title) for row in rows)]
+        assert absent == [], page
 
 
 def test_the_measured_table_is_the_benchmark_s_record() -> None:

@@ -60,10 +60,10 @@ def test_an_equation_in_letters_becomes_latex(text: str, latex: str) -> None:
 
 
 def test_words_around_an_equation_stay_words() -> None:
-    text = "Equation: A(QK) V with learned matrix A, shape (r, S). The causal\nform has i in place of S."
+    text = "Equation: A(QK) V with learned matrix A, shape (r, S). The causal\nform has i instead of S."
     first, rest = EQUATIONS.markdown_of(text).split("\n\n")
     assert first == "$$\nA(QK) V\n$$"
-    assert rest == "with learned matrix $A$, shape $(r, S)$. The causal form has $i$ in place of $S$."
+    assert rest == "with learned matrix $A$, shape $(r, S)$. The causal form has $i$ instead of $S$."
 
 
 def test_latex_is_kept_and_what_cannot_be_read_is_shown_as_it_is() -> None:

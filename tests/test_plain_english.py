@@ -15,6 +15,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 MOST_WORDS = 35
 MOST_WORDS_ON_AVERAGE = 17
+MEASUREMENT_WORDS = 3_500
+MEASUREMENT_PROSE = 900
+"""Most words of a page of measurements with its tables, and of its sentences alone."""
 README_LINES = 200
 README_BYTES = 12_000
 
@@ -23,6 +26,9 @@ IDIOMS = (
     "as many as fit",
 )
 """Phrases that a reader has to decode. This list is the only place that has them."""
+
+CLAUSES = ("in place of", "that of", "those of", "of before")
+"""Phrases for which a page has a plain clause: instead of, the noun once more, before."""
 
 ABBREVIATIONS = r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bal\.)(?<!\bvs\.)(?<!\bcf\.)(?<!\bFig\.)(?<!\bNo\.)(?<!\bpp\.)"
 SENTENCE_END = re.compile(rf"{ABBREVIATIONS}(?<=[.!?])[\"”')\]*_]*\s+(?=[\"“'(\[*_`]*[A-Z0-9`$])")
@@ -110,6 +116,29 @@ def test_the_readme_has_at_most_200_lines_and_12_kb() -> None:
     content = (ROOT / "README.md").read_bytes()
     assert len(content.splitlines()) <= README_LINES
     assert len(content) <= README_BYTES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_repeats_the_noun_and_says_instead_of(page: Path) -> None:
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    assert re.findall(rf".{{40}}\b(?:{'|'.join(CLAUSES)})\b.{{20}}", text) == []
+
+
+def test_no_line_of_the_program_says_in_place_of() -> None:
+    files = [path for folder in ("forecast", "conf") for path in (ROOT / folder).rglob("*.*") if path.suffix != ".pyc"]
+    texts = {path: " ".join(path.read_text(encoding="utf-8").split()) for path in files}
+    found = [
+        str(path) for path, text in texts.items() if re.search(r"\b(?:in place of|of before)\b", text, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_a_page_of_measurements_is_tables_and_few_sentences() -> None:
+    pages = list((ROOT / "docs" / "measurements").glob("*.md"))
+    counts = {page.name: len(page.read_text(encoding="utf-8").split()) for page in pages}
+    assert max(counts.values()) <= MEASUREMENT_WORDS, counts
+    prose = {page.name: sum(map(count_words, sentences(page.read_text(encoding="utf-8")))) for page in pages}
+    assert max(prose.values()) <= MEASUREMENT_PROSE, prose
 
 
 def test_no_docstring_begins_with_give() -> None:

@@ -145,7 +145,7 @@ RECIPES: tuple[Recipe, ...] = (
     _step("queries", "queries that carry the last patch", *PATCHES[2:]),
     _step("level", "windows relative to their last patch, not to their mean", *PATCHES[3:]),
     _step("linear_path", "a linear path, added, that starts in closed form", "loss=mse", "model.linear_path=ridge"),
-    _step("weighted", "the weighted mean of both in place of the sum", "loss=mse"),
+    _step("weighted", "the weighted mean of both instead of the sum", "loss=mse"),
     _step("mae", "MAE as the loss: the defaults"),
     Recipe(
         ENSEMBLE,

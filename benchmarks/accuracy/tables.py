@@ -1,5 +1,6 @@
-"""The record as Markdown: the tables of `docs/explanation/results.md`."""
+"""The record as Markdown: the tables of `docs/measurements/results.md`."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -118,19 +119,26 @@ def _table(rows: Rows, dataset: str) -> str:
     if dataset in PUBLISHED:
         best = [PUBLISHED[dataset][horizon] for horizon in horizons]
         mean = f"{fmean(value for value, _ in best):.3f}"
-        lines.append(["best published, not run here", *(f"{value:.3f} ({name})" for value, name in best), mean])
-    return table(["forecast", *map(str, horizons), "mean"], lines)
+        lines.append(["best published, not run here", *(f"{value:.3f} ({name})" for value, name in best), mean, ""])
+    return table(["forecast", *map(str, horizons), "mean", "machine"], lines)
 
 
 def _line(label: str, cells: list[list[Record]], forecaster: str = "test") -> list[str]:
-    """Return a line; it ends with the mean over the horizons if each of them has a run."""
+    """Return a line; it ends with the mean over the horizons, if each of them has a run, and the machines."""
     columns = [f"{forecaster}_{score}" for score in ("mse", "mae")]
     texts = []
     for rows in cells:
         pair = " / ".join(shown(rows, column) for column in columns)
         texts.append("" if not rows else pair + (f" ({len(rows)})" if len(rows) > 1 else ""))
     means = [fmean(mean_of(rows, column) for rows in cells) for column in columns] if all(cells) else []
-    return [label, *texts, " / ".join(f"{mean:.3f}" for mean in means)]
+    mean = " / ".join(f"{mean:.3f}" for mean in means)
+    return [label, *texts, mean, machines([row for rows in cells for row in rows])]
+
+
+def machines(rows: Rows) -> str:
+    """Return the processors of the rows, without trade marks, threads and memory sizes."""
+    names = [re.sub(r"\(R\)| Processor.*|, \d+ threads| \d+GB.*", "", name) for name in unique(rows, "machine")]
+    return ", ".join(dict.fromkeys(names))
 
 
 def _ridge(rows: Rows) -> list[Record]:
@@ -189,7 +197,7 @@ def ladder_table(rows: Rows) -> Iterator[str]:
         return
     lines += _step_line("+ the data set's own recipe", where(runs, recipe=MAIN, attention="full", seed="1"))
     yield f"**From the paper's model to the recipe**, {TITLES[dataset]}-{horizon}, each row on the last, one seed:"
-    yield table(["change", "attention", "MSE", "MAE", "validation MSE", "minutes"], lines)
+    yield table(["change", "attention", "MSE", "MAE", "validation MSE", "minutes", "machine"], lines)
 
 
 def _step_line(label: str, rows: Rows) -> list[list[str]]:
@@ -197,8 +205,9 @@ def _step_line(label: str, rows: Rows) -> list[list[str]]:
         return []
     numbers = [shown(rows, column) for column in ("test_mse", "test_mae", "validation_mse")]
     rounded = "" if unique(rows, "precision") == ["32-true"] else ", in bf16"
-    return [[label + rounded, f"`{rows[0]['attention']}`", *numbers, f"{mean_of(rows, 'seconds') / 60:.1f}"]]
+    minutes = f"{mean_of(rows, 'seconds') / 60:.1f}"
+    return [[label + rounded, f"`{rows[0]['attention']}`", *numbers, minutes, machines(rows)]]
 
 
-BEGIN = "<!-- results: written by python -m benchmarks.accuracy --write docs/explanation/results.md -->"
+BEGIN = "<!-- results: written by python -m benchmarks.accuracy --write docs/measurements/results.md -->"
 END = "<!-- /results -->"

@@ -113,7 +113,7 @@ def _put(node: Any, path: list[Any], value: Any) -> None:
 
 
 def pickled(scene: Scene) -> str:
-    """Write a pickle that runs code in place of tensors."""
+    """Write a pickle that runs code instead of tensors."""
     import torch
 
     code = _Runs(scene.mark, scene.choose(0, 1, 2))

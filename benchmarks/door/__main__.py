@@ -40,7 +40,7 @@ PROGRAM = Path(__file__).resolve().parents[2]
 NOW, BEFORE = "now", "before"
 KEY = ["program", "name"]
 
-BEGIN = "<!-- door: written by python -m benchmarks.door --write docs/explanation/door-test.md -->"
+BEGIN = "<!-- door: written by python -m benchmarks.door --write docs/measurements/door-test.md -->"
 END = "<!-- /door -->"
 
 WORDS = re.compile(r"'?(data\.[a-z_]+=\[[^\]]+\])'?")

@@ -138,20 +138,19 @@ def summary(record: pd.DataFrame) -> str:
 
 
 def details(group: pd.DataFrame) -> str:
-    """Return the table of one program, in the order of `TABLES`."""
-    rows, found = [], {row["name"]: row for row in group.to_dict("records")}
+    """Return the table of one program, in the order of `TABLES`; names alone where the first command refuses."""
+    rows, refused, found = [], [], {row["name"]: row for row in group.to_dict("records")}
     for drawn in TABLES:
         if (row := found.get(drawn.name)) is None:
             continue
         if not row["trains"]:
-            rows.append([drawn.name, "no", *["-"] * 7, "trains"])
+            refused.append(drawn.name)
             continue
         ratio = row["model_error"] / row["best_error"] if row["best_error"] else math.nan
         ends = [100 * row[f"difference_{end}"] / row["best_error"] for end in ("low", "high")]
         rows.append(
             [
                 drawn.name,
-                "yes",
                 f"{row['context_length']:.0f}, {row['horizon']:.0f}",
                 f"{row['origins']:.0f}",
                 str(row["best_baseline"]).replace("_", " "),
@@ -163,10 +162,13 @@ def details(group: pd.DataFrame) -> str:
             ]
         )
     headings = (
-        *("table", "trains", "look-back, horizon", "origins", "best baseline", "error against it"),
+        *("table", "look-back, horizon", "origins", "best baseline", "error against it"),
         *("90 % interval", "coverage", "beyond a bound", "not met"),
     )
-    return markdown(headings, rows)
+    parts = [markdown(headings, rows)]
+    if refused:
+        parts.append(markdown(["not trained by the first command"], [[", ".join(refused)]]))
+    return "\n\n".join(parts)
 
 
 def percent(share: float) -> str:

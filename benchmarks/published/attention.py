@@ -45,7 +45,7 @@ LEVEL = 0.99
 
 NUMBERS = ("mean", "low", "high")
 
-BEGIN = "<!-- attention: written by python -m benchmarks.published.attention --write docs/explanation/results.md -->"
+BEGIN = "<!-- attention: written by python -m benchmarks.published.attention --write docs/measurements/attention.md -->"
 END = "<!-- /attention -->"
 
 

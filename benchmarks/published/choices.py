@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return finish(lambda: _run(options))
 
 
-BEGIN = "<!-- choices: written by python -m benchmarks.published.choices --write docs/explanation/results.md -->"
+BEGIN = "<!-- choices: written by python -m benchmarks.published.choices --write docs/measurements/published.md -->"
 END = "<!-- /choices -->"
 
 

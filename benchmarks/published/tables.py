@@ -1,6 +1,6 @@
-"""Our scorings beside the published models, as Markdown for the page *Results* and for the README.
+"""Our scorings beside the published models, as Markdown for the page *Published tasks* and for the README.
 
-The first scoring of a task with a recipe counts; later ones are rows of their own.
+The first scoring of a task with a recipe counts; the last one stands beside it.
 """
 
 from pathlib import Path
@@ -12,12 +12,14 @@ from forecast.common.tables import table
 
 RECORD = Path("benchmarks/records/published/scores.csv")
 PUBLISHED = RECORD.with_name("fev_bench.csv")
+AS_OF = "2026-11-24"
+"""Date of the published scores."""
 
 NAIVE, THIS = "Seasonal Naive", "this program"
 MARK = "†"
 """Sign of a model that had seen the data of a task in its own training."""
 
-SCORES_BEGIN = "<!-- scores: written by python -m benchmarks.published --write docs/explanation/results.md -->"
+SCORES_BEGIN = "<!-- scores: written by python -m benchmarks.published --write docs/measurements/published.md -->"
 SCORES_END = "<!-- /scores -->"
 HEADLINE_BEGIN = "<!-- published: written by python -m benchmarks.published --write README.md -->"
 HEADLINE_END = "<!-- /published -->"
@@ -41,19 +43,24 @@ def place_of(score: float, task: str) -> str:
 
 
 def summary(rows: pd.DataFrame) -> str:
-    """Return the table of all scorings: our loss beside the best published, the trained and the naive one."""
+    """Return a row for each task and recipe: the loss of its first scoring beside the best published, and of its last.
+
+    Minutes are of the first scoring.
+    """
     others = published()
     cells = []
-    for row in rows.to_dict("records"):
+    for _, scorings in rows.groupby(["task", "recipe"], sort=False):
+        row, last = scorings.iloc[0], scorings.iloc[-1]
         fair = others[(others["task"] == row["task"]) & ~others["seen"]].set_index("model")
         naive = float(fair["SQL"][NAIVE])
         best, trained = (each["SQL"] for each in (fair, fair[fair["training_time_s"] > 0]))
         values = [f"{row['SQL']:.3f}", f"{row['SQL'] / naive:.3f}", place_of(row["SQL"], row["task"])]
         values += [f"{each.min():.3f} {each.idxmin()}" for each in (best, trained)]
         minutes = row["training_minutes"] + row["forecast_minutes"]
-        cells.append([row["task"], row["recipe"], *values, f"{minutes:.1f}", str(row["times_scored"])])
+        again = [str(len(scorings)), f"{last['SQL']:.3f}"]
+        cells.append([row["task"], row["recipe"], *values, f"{minutes:.1f}", *again])
     headings = ("task", "recipe", "SQL", "/ seasonal naive", "place", "best published", "best trained", "minutes")
-    return table((*headings, "times scored"), cells)
+    return table((*headings, "times scored", "last SQL"), cells)
 
 
 def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
@@ -90,7 +97,7 @@ def _cores(machine: str, trainings: int) -> str:
 
 
 def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
-    """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive forecast."""
+    """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive, no places."""
     models, own = ranking(rows, recipe), rows[rows["recipe"] == recipe]
     first = own.drop_duplicates("task")
     machines = "; ".join(dict.fromkeys(map(_cores, first["machine"], first["trainings_at_once"])))
@@ -103,15 +110,16 @@ def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     for name, row in models.iterrows():
         title = f"**{THIS}**, {machines}" if name == THIS else f"{name}{f' {MARK}' if row['seen'] else ''}"
         hours = f"{row['hours']:.1f}" if row["hours"] else "none"
-        cells.append([title, f"{row['ratio']:.3f}", f"{row['place']:.1f}", hours])
-    text = table(("model", "SQL / seasonal naive", "mean place", "hours of training"), cells)
+        place = [] if short else [f"{row['place']:.1f}"]
+        cells.append([title, f"{row['ratio']:.3f}", *place, hours])
+    places = [] if short else ["mean place"]
+    text = table(("model", "SQL / seasonal naive", *places, "hours of training"), cells)
     notes = [
         f"Geometric mean over {len(first)} tasks, quantiles 0.1 to 0.9; lower is better, 1 is no gain.",
-        "Mean place: among models new to the data.",
-        "Hours of others: on their authors' machine; none: used without training on the task.",
+        f"Published scores as of {AS_OF}; hours of others on their machines; none: no training on the task.",
     ]
     if not short:
-        notes.append(f"{MARK}: it had seen the data of a task; such tasks have no place.")
+        notes.append(f"Mean place: among models new to the data. {MARK}: the model had seen the data of a task.")
         if len(own) > len(first):
             last = float(ranking(own.drop_duplicates("task", keep="last"), recipe)["ratio"][THIS])
             notes.append(f"Each task counts with its first scoring; with the last, this program has {last:.3f}.")

@@ -23,7 +23,9 @@ from forecast.common.tables import table, write_between
 RECORD = Path("benchmarks/records/peers/time_to_quality.csv")
 FOLDER = Path("outputs/time_to_quality")
 
-BEGIN = "<!-- time to quality: written by python -m benchmarks.time_to_quality --write docs/explanation/results.md -->"
+BEGIN = (
+    "<!-- time to quality: written by python -m benchmarks.time_to_quality --write docs/measurements/published.md -->"
+)
 END = "<!-- /time to quality -->"
 
 

@@ -28,7 +28,7 @@ class TaylorAttention(RecurrentAttention):
     """Weights 1 + q·k of query and key scaled to length 1; they are never negative.
 
     Equation: (ΣV + Q'(K'ᵀV)) / (S + Q' ΣK') with Q' = Q/‖Q‖ and K' = K/‖K‖. The causal form sums up to the query's
-    position i and has i in place of S.
+    position i and has i instead of S.
 
     Cost: time O(L E²); memory O(E²), or O(L E) if causal, without the output. The causal form works in blocks.
 

@@ -15,7 +15,7 @@ MARGIN = 0.1
 """An input is outside if it exceeds the range of training by more than this share of the range's width."""
 
 CLEAR = 1.0
-"""This margin in place of `MARGIN` decides on the warnings about known covariates that Python code gets unasked."""
+"""Margin of the warnings about known covariates that Python code gets unasked, instead of `MARGIN`."""
 
 ROUNDING = 1e-9
 """Tolerance for rounding, as a share of a column's largest value: the range of a constant column has no width."""

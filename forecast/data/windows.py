@@ -66,8 +66,9 @@ class _Gathered(NamedTuple):
 def thinned_places(count: int, every: int) -> Tensor:
     """Return one place of each `every` neighbours below `count`, rising, the last place included.
 
-    Equal distances would take the same hours of every day if they share a factor with the season. Here the place among
-    the neighbours is drawn: of `every` neighbourhoods in turn, each has another one. The draws are always the same.
+    Equal distances would take the same hours of every day if they share a factor with the season. So one window is
+    drawn from each group of `every`. Within `every` consecutive groups each offset occurs once. The draws are always
+    the same.
     """
     if every == 1:
         return torch.arange(count)

@@ -16,7 +16,7 @@ from forecast.attention.base import Attention, SparseQueries, is_autocast, is_tr
 
 
 class Projections(NamedTuple):
-    """Weights (H·E, D) and biases (H·E,) of query and key, V in place of E for the value; (D, H·V), (D,) of the output.
+    """Weights (H·E, D) and biases (H·E,) of query and key, V instead of E for the value; (D, H·V), (D,) of the output.
 
     V is the width of one head of the values.
     """

@@ -81,7 +81,7 @@ MOST_CATEGORY_WIDTH = 16
 
 
 class KnownEmbedding(nn.Module):
-    """Known inputs with a learned vector in place of each category: (..., F) to (..., `width`).
+    """Known inputs, each category replaced by a learned vector: (..., F) to (..., `width`).
 
     In training, some values become *unknown* at random (`UNKNOWN_RATE`).
     """

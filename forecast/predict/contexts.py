@@ -164,7 +164,7 @@ class TrainedModel:
 
     @cached_property
     def known_range(self) -> TrainingRange:
-        """The limits of the known numbers in training; a run of before they were kept has none."""
+        """The limits of the known numbers in training; none without facts about the run."""
         limits = None if self.facts is None else self.facts.training_range
         read = [name for name in self.contract.encoder.numbers if name not in self.contract.unread]
         return TrainingRange.nothing() if limits is None else limits.of(read)

@@ -175,7 +175,7 @@ class Forecaster(TrainedModel):
             Central intervals in per cent, such as 80 and 95. Each adds the columns `<target>_lower_80` and
             `<target>_upper_80` of every target.
         quantile
-            Forecast this quantile, above 0 and below 1, in place of the point forecast.
+            Forecast this quantile, above 0 and below 1, instead of the point forecast.
         adaptive
             Refuse a `frame` without enough earlier forecasts to scale the intervals by, which happens by default where
             it has them.

@@ -257,9 +257,9 @@ def best_line(result: Mapping[str, Any]) -> str:
     best, steps, mixing_weight = (result["model"].get(key) for key in ("best_step", "steps", "mixing_weight"))
     line = f"Best step {best:,} of {steps:,}{ENDS.get(result['status'], '')}"
     if best == 0 and not can_count(result):
-        blocks = counted(result["model"]["validation_blocks"], "block")
+        blocks = f"{result['model']['validation_blocks']} of {FEWEST} blocks needed"
         cure = "training.start_confidence=null lets any better score count"
-        why = f"validation has {blocks} of windows, and a training counts only with {FEWEST}"
+        why = f"validation is too short to accept trained weights ({blocks})"
         return f"{line}: {why}; {cure}. {_start_alone(result)}"
     if best == 0:
         few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""

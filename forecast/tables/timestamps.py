@@ -436,7 +436,7 @@ def join_hours(
         place = int(np.argmax(late))
         raise InputError(
             f"{where}, row {rows[place]}: {dates[place]} has a time of day beside the hour of {hour!r}: set "
-            "data.time_column in place of data.time_columns, or remove it from the dates"
+            "data.time_column instead of data.time_columns, or remove it from the dates"
         )
     hours, first = _hours(table[hour], rows, f"{source}, column {hour!r}", time_format.first_hour)
     table = table.drop(columns=hour)

@@ -178,9 +178,9 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     length = f"{prepared.task.total_steps:,} steps{processes}{compiling}{_ended_by_epochs(prepared)}"
     if (blocks := prepared.validation_blocks) is not None and blocks < FEWEST:
         print(
-            f"note: validation has {counted(blocks, 'block')} of windows, and a training counts only with at least "
-            f"{FEWEST}: the forecast will be this start. Lengthen validation (data.split), shorten the "
-            "horizon, or set training.start_confidence=null"
+            f"note: validation is too short to accept trained weights ({blocks} of {FEWEST} blocks needed): the "
+            "forecast will be this start. Lengthen validation (data.split), shorten the horizon, or set "
+            "training.start_confidence=null"
         )
     print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)
 

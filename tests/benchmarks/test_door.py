@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.door import __main__ as door
-from benchmarks.door.scores import Forecasts, crossed, failures, paired_interval, pooled, scores, summary
+from benchmarks.door.scores import Forecasts, crossed, details, failures, paired_interval, pooled, scores, summary
 from benchmarks.door.series import FILES, MONTHLY, ORIGINS, TABLES, YEARLY, Table
 
 LONGEST = {"hourly": 96, "daily": 28, "weekly": 52, "monthly": 48, "yearly": 20}
@@ -95,7 +95,7 @@ def test_words_that_the_program_prints_are_found() -> None:
 
 
 def test_the_page_is_the_record() -> None:
-    page = (door.PROGRAM / "docs/explanation/door-test.md").read_text(encoding="utf-8")
+    page = (door.PROGRAM / "docs/measurements/door-test.md").read_text(encoding="utf-8")
     written = page.partition(f"{door.BEGIN}\n")[2].partition(f"\n{door.END}")[0]
     assert written == door.tables(door.read(door.PROGRAM / door.RECORD)), "run: python -m benchmarks.door --write …"
 
@@ -117,3 +117,13 @@ def test_a_short_form_goes_from_the_first_command_to_a_row(
     assert capsys.readouterr().out == ""
     assert "yearly trend" not in summary(door.read(record))
     assert len(list((tmp_path / "runs").rglob("manifest.json"))) == 1
+
+
+def test_a_refused_table_is_named_and_has_no_row_of_scores() -> None:
+    record = door.read(door.PROGRAM / door.RECORD)
+    before = record[record["program"] == "before"]
+    refused = list(before["name"][~before["trains"].astype(bool)])
+    *table, names = details(before).splitlines()
+    assert len(refused) == 18
+    assert [name for name in refused if f"| {name} |" in "\n".join(table)] == []
+    assert sorted(names.strip("| ").split(", ")) == sorted(refused)

@@ -35,3 +35,13 @@ def test_every_entry_has_content_command_date_and_machine() -> None:
 def test_records_are_only_in_their_folder() -> None:
     kinds = {path.suffix for path in (ROOT / "benchmarks").rglob("*") if path.is_file() and FOLDER not in path.parents}
     assert kinds - {".pyc"} == {".py", ".md"}
+
+
+def test_a_cell_is_one_line() -> None:
+    def words(cell: str) -> int:
+        return len(re.sub(r"`[^`]*`", "code", cell).split())
+
+    for record, shows, made_by, _, machine in ROWS:
+        assert words(shows) <= 22, record
+        assert words(made_by) <= 20, record
+        assert words(machine) <= 16, record

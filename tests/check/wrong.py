@@ -36,7 +36,7 @@ class Plain(Softmax):
 
 
 class DividesByTheWidth(Plain):
-    """E in place of √E, and costs of another mechanism."""
+    """E instead of √E, and costs of another mechanism."""
 
     time_cost: ClassVar[Costs] = Cost(length=1)
     memory_cost: ClassVar[Costs] = Cost()

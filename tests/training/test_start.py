@@ -52,16 +52,16 @@ def test_a_validation_split_too_short_to_accept_a_training_is_named_before_and_a
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, result = train(quick(tmp_path, "training.start_confidence=0.9", "training.max_steps=40"))
-    said = "note: validation has 5 blocks of windows, and a training counts only with at least 8: the forecast will be"
+    said = "note: validation is too short to accept trained weights (5 of 8 blocks needed): the forecast will be"
     assert said in capsys.readouterr().out
     assert (result["model"]["best_step"], result["model"]["validation_blocks"]) == (0, 5)
     assert best_line(result) == (
-        "Best step 0 of 40: validation has 5 blocks of windows, and a training counts only with 8; "
+        "Best step 0 of 40: validation is too short to accept trained weights (5 of 8 blocks needed); "
         "training.start_confidence=null lets any better score count. Forecast = ridge alone."
     )
     for words in (["training.start_confidence=null"], ["training.start_confidence=0.9", "horizon=5"]):
         _, result = train(quick(tmp_path, *words, "training.max_steps=1"))
-        assert "note: validation has" not in capsys.readouterr().out
+        assert "note: validation is too short" not in capsys.readouterr().out
         assert result["model"]["validation_blocks"] in (None, 13)
 
 

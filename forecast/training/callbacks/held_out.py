@@ -45,10 +45,9 @@ class Start:
 class HeldOutSelection(Callback):
     """Chooses training step and mixing weight again for each block, by the validation windows apart from it.
 
-    The rules are those of the run's own choice: the smallest selection score, and a significant gain over the weights
-    before training. Where all windows have enough blocks to judge a gain, so have those that select for a block. The
-    network of the run does not change. Training itself ends by all windows, if early stopping ends it. Blocks that
-    choose the same step share one copy of the weights.
+    The rules are the run's own: the smallest selection score, and a significant gain over the weights before training.
+    If the full validation split can judge a gain, so can the split without one block. The network of the run does not
+    change. Early stopping looks at all windows. Blocks that choose the same step share one copy of the weights.
 
     Parameters
     ----------

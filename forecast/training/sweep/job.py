@@ -113,7 +113,7 @@ class Sweep:
     """Facts of a sweep that a job needs, as plain values: a launcher may send them to another process.
 
     `folder` holds a folder for each job. `objective` is the dotted path in `result.json` of a job's return value.
-    `constants` are the overrides that all jobs share, except a value in place of a list of the experiment. `script` is
+    `constants` are the overrides that all jobs share, except values that replace a list of the experiment. `script` is
     the program, for the command in a job's result.
     `token` identifies this command and separates its failures from earlier ones. With `isolate` each job runs in a
     separate process. No job starts after `until`, in seconds of `time.time`; None means no limit.

@@ -56,8 +56,8 @@ def run_sweep(
 
     `config` is composed from `arguments`, each swept override at its first value. `call` lets Hydra call a function
     with each job's configuration; the jobs may run in other processes. `InputError` is raised before the first job.
-    The exit code is 1 if a job failed, else 5 if the time limit `sweep.minutes` left jobs not started. In place of the
-    report an `ensemble` of these seeds has the scores of the mean forecast, once all of its members are trained.
+    The exit code is 1 if a job failed, else 5 if the time limit `sweep.minutes` left jobs not started. An
+    `ensemble` of these seeds has no report, but the scores of the mean forecast once all of its members are trained.
     """
     sweep, display = _prepare(arguments, config)
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]

@@ -53,7 +53,7 @@ CAPTION = (
 
 
 def headings_of(*scored: str) -> dict[str, str]:
-    """Return `HEADINGS`; scores of the validation split, in place of an absent test split, are named so."""
+    """Return `HEADINGS`; without a test split, the scores of the validation split are named so."""
     if set(scored) <= {"test"}:
         return HEADINGS
     words = " or ".join({"test": "test", "validation": "val."}[split] for split in sorted(set(scored)))

@@ -8,7 +8,7 @@ from forecast.common.errors import InputError
 from tests.benchmarks.accuracy.made import row
 
 SEEDS = [row(mse, seed=seed) for seed, mse in (("1", 0.36), ("2", 0.37), ("3", 0.38))]
-BEST = "| best published, not run here | 0.351 (SegRNN) | 0.390 (SegRNN) | 0.414 (DUET) | 0.426 (SRSNet) | 0.395 |"
+BEST = "| best published, not run here | 0.351 (SegRNN) | 0.390 (SegRNN) | 0.414 (DUET) | 0.426 (SRSNet) | 0.395 |  |"
 
 
 def lines(*rows: Record) -> list[str]:
@@ -27,10 +27,10 @@ def test_an_empty_record_is_one_sentence() -> None:
 def test_a_cell_has_mean_spread_and_number_of_seeds_and_is_empty_without_runs() -> None:
     text = lines(*SEEDS, row(0.4, attention="probsparse"))
     assert text[0] == ("**ETTh1**, look-back 512, all 2,785 test windows, MSE / MAE on z-scores:")
-    assert text[2:4] == ["| forecast | 96 | 192 | 336 | 720 | mean |", "|---|---|---|---|---|---|"]
-    assert cells(text, "`full`") == ["0.370 ± 0.0100 / 0.420 ± 0.0100 (3)", "", "", "", ""]
+    assert text[2:4] == ["| forecast | 96 | 192 | 336 | 720 | mean | machine |", "|---|---|---|---|---|---|---|"]
+    assert cells(text, "`full`") == ["0.370 ± 0.0100 / 0.420 ± 0.0100 (3)", "", "", "", "", "AMD EPYC"]
     assert cells(text, "`probsparse`")[0] == "0.400 / 0.450"
-    assert cells(text, "linear (ridge)") == ["0.500 / 0.600", "", "", "", ""]
+    assert cells(text, "linear (ridge)") == ["0.500 / 0.600", "", "", "", "", "AMD EPYC"]
     assert BEST in text
     assert not [line for line in text if "everywhere" in line or "ladder" in line or "ETTh2**" in line]
 
@@ -56,12 +56,18 @@ def test_full_has_a_line_of_its_own_for_the_machine_of_the_other_mechanisms() ->
     assert not [line for line in lines(row(0.36, dataset="ettm1")) if "`full` on" in line]
 
 
-def test_a_line_ends_with_the_mean_only_if_every_horizon_has_a_run() -> None:
+def test_a_row_names_each_processor_once_without_threads_and_trade_marks() -> None:
+    names = ["Intel(R) Xeon(R) Processor, 1 threads", "Intel(R) Xeon(R) Processor, 2 threads", "NVIDIA H100 80GB HBM3"]
+    text = lines(*(row(0.3, seed=str(seed), machine=name) for seed, name in enumerate(names)))
+    assert cells(text, "`full`")[-1] == "Intel Xeon, NVIDIA H100"
+
+
+def test_a_line_has_the_mean_only_if_every_horizon_has_a_run() -> None:
     whole = [row(mse, horizon=horizon) for mse, horizon in ((0.3, 96), (0.4, 192), (0.5, 336), (0.6, 720))]
     text = lines(*whole)
-    assert cells(text, "`full`")[-1] == "0.450 / 0.500"
-    assert cells(text, "linear (ridge)")[-1] == "0.500 / 0.600"
-    assert cells(lines(*whole[:3]), "`full`")[-1] == ""
+    assert cells(text, "`full`")[-2] == "0.450 / 0.500"
+    assert cells(text, "linear (ridge)")[-2] == "0.500 / 0.600"
+    assert cells(lines(*whole[:3]), "`full`")[-2] == ""
 
 
 def test_full_is_compared_with_the_ridge_over_the_cells_with_runs() -> None:
@@ -96,7 +102,7 @@ def test_the_ladder_has_the_steps_that_were_run_and_ends_at_the_recipe() -> None
     rounded = row(0.88, attention="probsparse", recipe="ladder_informer", precision="bf16-mixed")
     steps = [row(0.85, recipe="ladder_informer"), rounded]
     text = lines(*SEEDS, *steps, row(0.42, recipe="ladder_channels"))
-    ladder = text[text.index("| change | attention | MSE | MAE | validation MSE | minutes |") + 2 :]
+    ladder = text[text.index("| change | attention | MSE | MAE | validation MSE | minutes | machine |") + 2 :]
     assert [line.split(" | ")[1:3] for line in ladder] == [
         ["`full`", "0.850"],
         ["`probsparse`", "0.880"],
@@ -104,7 +110,7 @@ def test_the_ladder_has_the_steps_that_were_run_and_ends_at_the_recipe() -> None
         ["`full`", "0.360"],
     ]
     assert ladder[2].startswith("| + independent channels | ")
-    assert ladder[0].endswith(" | 1.5 |")
+    assert ladder[0].endswith(" | 1.5 | AMD EPYC |")
     assert ["in bf16" in line for line in ladder] == [False, True, False, False]
 
 

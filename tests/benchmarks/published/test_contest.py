@@ -121,7 +121,7 @@ def test_other_rows_take_no_older_run_or_forecast() -> None:
 
 def test_rows_of_two_commands_stay(tmp_path: Path) -> None:
     record = tmp_path / "record.csv"
-    for number in range(2):  # a command has no rows of its own that it could write in place of the other's
+    for number in range(2):  # a command has no rows of its own that it could write instead of the other's
         add_row(record, {"task": number})
     assert list(read_rows(record)["task"]) == [0, 1]
 

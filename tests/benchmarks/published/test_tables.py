@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.published.__main__ import main
 from benchmarks.published.tables import (
+    AS_OF,
     HEADLINE_BEGIN,
     HEADLINE_END,
     SCORES_BEGIN,
@@ -15,6 +16,7 @@ from benchmarks.published.tables import (
     standing,
     summary,
 )
+from tests.support.small import ROOT
 
 
 def scores(model: str, recipe: str = "general") -> pd.DataFrame:
@@ -56,14 +58,29 @@ def test_places_count_only_models_that_had_not_seen_the_data() -> None:
     assert "| 1 of 27 |" in summary(load.assign(SQL=0.1))
 
 
-def test_a_later_scoring_stands_beside_the_first_and_does_not_replace_it() -> None:
+def test_a_later_scoring_is_a_column_beside_the_first_and_does_not_replace_it() -> None:
     first, later = scores("DeepAR"), scores("TiRex-2").assign(times_scored=2)
     both = pd.concat([first, later])
     ratio = ranking(later, "general").loc["this program", "ratio"]
     note = f" Each task counts with its first scoring; with the last, this program has {ratio:.3f}."
     assert standing(both, "general") == standing(first, "general") + note
     assert standing(both, "general", short=True) == standing(first, "general", short=True)
-    assert summary(both).splitlines() == [*summary(first).splitlines(), *summary(later).splitlines()[2:]]
+    rows, alone = summary(both).splitlines(), summary(first).splitlines()
+    assert [line.split("|")[:9] for line in rows] == [line.split("|")[:9] for line in alone]
+    assert [line.split("|")[9:11] for line in rows[2:]] == [[" 2 ", f" {loss:.3f} "] for loss in later["SQL"]]
+
+
+def test_the_date_of_the_published_scores_is_in_the_index_and_below_both_tables() -> None:
+    index = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in index.splitlines() if line.startswith("| `published/fev_bench.csv`")]
+    assert f"| {AS_OF} |" in row
+    for short in (False, True):
+        assert f"Published scores as of {AS_OF}" in standing(scores("PatchTST"), "general", short=short)
+
+
+def test_the_short_table_has_no_places() -> None:
+    assert "place" in standing(scores("PatchTST"), "general")
+    assert "place" not in standing(scores("PatchTST"), "general", short=True)
 
 
 def test_the_tables_are_written_between_their_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
