@@ -39,13 +39,18 @@ class Distilling(nn.Module):
         """Return the mask (B, ceil(L / 2)) after distilling: a token is visible if its pooling reads a visible one."""
         return None if mask is None else self.pool(mask[:, None].float())[:, 0] > 0
 
-    def forward(self, tokens: Tensor, mask: Mask = None) -> Tensor:
-        tokens = zero_masked(tokens, mask)
-        features = self.activation(self.norm(self.convolution(tokens.transpose(1, 2)), mask))  # (B, D, L)
+    def forward(self, tokens: Tensor, mask: Mask = None, *, checkpointing: bool = False) -> Tensor:
+        """Return the halved tokens; with `checkpointing`, the backward pass recomputes all but the batch norm."""
+        features = zero_masked(tokens, mask).transpose(1, 2)  # (B, D, L)
+        features = self.norm(run_layer(self.convolution, features, checkpointing=checkpointing), mask)
         if mask is not None:
-            features = features.masked_fill(~mask[:, None], -1)  # the lower limit of the ELU
-        halved: Tensor = self.pool(features).transpose(1, 2)  # (B, ceil(L / 2), D)
-        return halved.contiguous()
+            features = features.masked_fill(~mask[:, None], torch.finfo(features.dtype).min)
+        halved = run_layer(self._halved, features, checkpointing=checkpointing)
+        return halved.transpose(1, 2).contiguous()  # (B, ceil(L / 2), D)
+
+    def _halved(self, features: Tensor) -> Tensor:
+        halved: Tensor = self.activation(self.pool(features))  # the ELU rises, so it may follow, on half the elements
+        return halved
 
 
 class Residual(nn.Module):
@@ -101,7 +106,7 @@ def transform_with_kernel(summed: Tensor, before: Residual, residual: Residual, 
     return normed
 
 
-def run_layer(layer: nn.Module, *inputs: Tensor | None, checkpointing: bool) -> Tensor:
+def run_layer(layer: Callable[..., Tensor], *inputs: Tensor | None, checkpointing: bool) -> Tensor:
     """Return the output of `layer`; with `checkpointing`, the backward pass recomputes it with the same random numbers.
 
     Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174.
@@ -167,6 +172,7 @@ class Encoder(nn.Module):
             if number < len(self.distilling):
                 distilling = self.distilling[number]
                 assert isinstance(distilling, Distilling)
-                tokens, mask = distilling(tokens, mask), distilling.output_mask(mask)
+                tokens = distilling(tokens, mask, checkpointing=self.activation_checkpointing)
+                mask = distilling.output_mask(mask)
         normed: Tensor = self.norm(tokens)
         return normed

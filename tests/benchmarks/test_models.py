@@ -79,7 +79,7 @@ def test_step_writes_the_fraction_of_the_limit_and_the_operations(
     ("words", "message"),
     [
         (["--attention", "softmax"], "--attention softmax: 'softmax' does not exist: choose one of"),
-        (["--model", "informer:size=3"], "size missing or unknown"),
+        (["--model", "informer:size=3"], "model.size: no such option: choose from d_ff, "),
         (["--device", "cuda"], "--device cuda: no CUDA device available"),
     ],
 )

@@ -15,7 +15,7 @@ from forecast.evaluation.mixing import MixingSums
 from forecast.evaluation.scoring import network_forecaster
 from forecast.evaluation.significance import FEWEST
 from forecast.runs.settings import Settings
-from forecast.training.callbacks.held_out import SHARE, HeldOutSelection, Start
+from forecast.training.callbacks.held_out import MIXING_WEIGHT, HeldOutSelection, Start
 from forecast.training.fit import fit
 from forecast.training.prepare import Preparation
 from tests.support.prepared import prepare
@@ -59,7 +59,7 @@ def test_a_block_selects_step_and_mixing_weight_by_the_other_windows(prepared: P
     validate(callback, prepared, 30, numbers(prepared, (5.0, 0.0, 1.0), (0.5, -0.1, 1.0)))
     first = callback.best[0]
     assert first.step == 30
-    assert float(first.weights[SHARE]) == pytest.approx(0.5 * 0.1)  # the best weight is 0.1, shrunk by 0.5
+    assert float(first.weights[MIXING_WEIGHT]) == pytest.approx(0.5 * 0.1)  # the best weight is 0.1, shrunk by 0.5
     assert first.score == pytest.approx(0.5 - 2 * 0.05 * 0.1 + 0.05**2)
 
 
@@ -74,7 +74,7 @@ def test_a_block_does_not_change_its_own_choice(prepared: Preparation, place: in
         choices.append(callback.best[place])
     assert choices[0].step == choices[1].step == 20
     assert choices[0].score == choices[1].score
-    assert torch.equal(choices[0].weights[SHARE], choices[1].weights[SHARE])
+    assert torch.equal(choices[0].weights[MIXING_WEIGHT], choices[1].weights[MIXING_WEIGHT])
 
 
 def test_a_gain_that_chance_explains_does_not_replace_the_start(prepared: Preparation) -> None:
@@ -121,7 +121,7 @@ def test_blocks_with_the_same_choice_share_one_copy_of_the_weights(prepared: Pre
     callback = selection(prepared)
     validate(callback, prepared, 10, numbers(prepared, (1.0, -0.5, 0.5), (3.0, 0.0, 1.0)))
     first, second = (choice.weights for choice in callback.best[:2])
-    shared = [name for name in first if name != SHARE]
+    shared = [name for name in first if name != MIXING_WEIGHT]
     assert shared
     assert all(first[name].data_ptr() == second[name].data_ptr() for name in shared)
 
