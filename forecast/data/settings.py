@@ -11,10 +11,10 @@ from forecast.common.settings import check_present, option, options_of, read_opt
 from forecast.common.text import is_plain
 from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
+from forecast.tables.files import tidy_name
 from forecast.tables.reading import Reading
 from forecast.tables.repair import DUPLICATES, MISSING, Policies
 from forecast.tables.roles import OPTIONS, Roles
-from forecast.tables.table import tidy_name
 from forecast.tables.timestamps import TimeFormat
 
 LARGEST_SEED = 2**32 - 1

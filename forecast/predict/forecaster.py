@@ -28,11 +28,11 @@ from forecast.predict.forecast import Forecast, Question
 from forecast.predict.input import ENDS_IN_GAP, described, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
 from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
+from forecast.tables.files import read_table, tidy_names
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN
 from forecast.tables.series import Series, read_known
-from forecast.tables.table import read_table, tidy_names
 
 
 class Forecaster(TrainedModel):

@@ -11,8 +11,8 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
+from forecast.tables.files import tidy_names
 from forecast.tables.series import Series, series_from_frame
-from forecast.tables.table import tidy_names
 from forecast.tables.timestamps import holds_times
 
 ENDS_IN_GAP = "ends in a gap"

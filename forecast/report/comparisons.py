@@ -17,7 +17,7 @@ from forecast.report.groups import CONTROL, REFERENCE, Key, RunGroup, Setting
 from forecast.runs.read import FinishedRun
 from forecast.runs.run import ERRORS
 from forecast.runs.summary import NAMES, typical_skill
-from forecast.tables.table import read_table
+from forecast.tables.files import read_table
 
 Windows: TypeAlias = "pd.Series[float] | str"
 """MSE of each test window on z-scores, mean over seeds, by rising origin; or the reason why there is none."""

@@ -10,12 +10,12 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.text import counted
+from forecast.tables.files import tidy_name, tidy_names, without_counters
 from forecast.tables.flaws import Flaw
 from forecast.tables.labels import encode_covariates
 from forecast.tables.long_tables import find_panel
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN, PAST, Roles
-from forecast.tables.table import tidy_name, tidy_names, without_counters
 from forecast.tables.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
 
 

@@ -6,8 +6,8 @@ from itertools import combinations
 from typing import Any
 
 from forecast.common.errors import InputError
+from forecast.tables.files import tidy_name
 from forecast.tables.numbers import LARGEST_NUMBER
-from forecast.tables.table import tidy_name
 
 OPTIONS = {"targets": "targets", "past": "past_covariates", "known": "known_covariates"}
 """Roles that a column has alone, with their options in `data`, which are also their keys in a manifest."""

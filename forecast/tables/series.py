@@ -22,6 +22,7 @@ from forecast.tables.draft import (
     without_counting_columns,
     without_empty_rows,
 )
+from forecast.tables.files import read_table, rows_at_end
 from forecast.tables.flaws import Flaw, refuse
 from forecast.tables.frequency import resolve_frequency, shown_frequency
 from forecast.tables.labels import decode_labels, name_empty_cells
@@ -30,7 +31,6 @@ from forecast.tables.numbers import rows_ahead, to_numbers, trailing_note
 from forecast.tables.reading import Reading
 from forecast.tables.repair import STRICT, Filled, Policies, Rows, one_row_a_time, whole_table
 from forecast.tables.roles import Roles
-from forecast.tables.table import read_table, rows_at_end
 from forecast.tables.timestamps import PLAIN, TimeFormat
 
 

@@ -11,8 +11,8 @@ from forecast.common.errors import InputError
 from forecast.common.files import ENDINGS
 from forecast.data.settings import DataSettings, name_of
 from forecast.data.sources import load_source
+from forecast.tables.files import read_table, tidy_name, tidy_names
 from forecast.tables.roles import static_values
-from forecast.tables.table import read_table, tidy_name, tidy_names
 from tests.support.examples import real_file
 from tests.support.reading import read_series, series_from_frame
 from tests.support.small import compose, hourly, write

@@ -9,7 +9,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.scaler import Scaler, check_spikes
-from forecast.tables.table import read_table
+from forecast.tables.files import read_table
 from tests.tables.test_series import shared
 
 COLUMNS = ("load", "oil", "still")

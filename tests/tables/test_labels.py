@@ -7,9 +7,9 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.common.spreadsheet import guard
+from forecast.tables.files import read_table
 from forecast.tables.labels import EMPTY, decode_labels, encode_covariates
 from forecast.tables.repair import Policies
-from forecast.tables.table import read_table
 from tests.support.reading import read_known, read_series, series_from_frame
 
 ROWS = np.arange(2, 6)

@@ -1,4 +1,4 @@
-"""The raw table of a CSV or Parquet file."""
+"""The raw table of a file, by its type: CSV, packed CSV or Parquet."""
 
 import csv
 import io
