@@ -30,6 +30,9 @@ _CURE = "write dates as 2016-07-01 00:00:00"
 _CLOCK_WORDS = ("now", "today")  # pandas reads them as the current time
 _CONVERTED = "the times have several offsets from UTC: converted to UTC"
 _TAKEN_AS_DATES = "the times have several offsets from UTC and one time of day: taken as dates, without an offset"
+_YEARS = ("%Y", "%y", "%G", "%c", "%x")
+"""Codes of a date format that have the year."""
+
 _PROBE = pd.Timestamp("2013-12-25 16:05:06.789", tz="UTC")  # each part differs from its default, and from the others
 
 
@@ -118,14 +121,16 @@ def _check_date_format(date_format: str) -> None:
         raise InputError(f"data.date_format={date_format!r}: has control characters: {cure}")
     if "%p" in date_format and "%I" not in date_format:
         raise InputError(f"{key}: %p needs the hour as %I: correct it")
+    has_year = any(word in date_format for word in _YEARS)
+    dated = date_format if has_year else f"%Y {date_format}"  # Python 3.13 warns of a day without a year
     try:
-        text = _PROBE.strftime(date_format)
-        read = pd.to_datetime(text, format=date_format) if "%" in date_format else None
+        text = _PROBE.strftime(dated)
+        read = pd.to_datetime(text, format=dated) if "%" in date_format else None
     except (ValueError, LookupError, ArithmeticError, NotImplementedError, re.error):
         read = None
     if not isinstance(read, pd.Timestamp):
         raise InputError(f"{key}: is not a format of dates: {cure}")
-    if read.year != _PROBE.year:
+    if not has_year or read.year != _PROBE.year:
         raise InputError(f"{key}: has no year: {cure}")
     if read.hour not in (0, _PROBE.hour):
         raise InputError(f"{key}: %I needs AM or PM, %p: correct it, or use %H")
