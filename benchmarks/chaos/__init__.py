@@ -1,4 +1,4 @@
-"""Attack the program with random trials, and count the trials in which it kept its promises ("held").
+"""Disturb the program in random trials, and count the trials in which it kept its promises ("held").
 
 interruption
     A training or a sweep receives SIGKILL, SIGTERM, SIGINT or SIGUSR1 at one to three random moments, and the same
@@ -7,12 +7,6 @@ corruption
     One file of a finished run, an unfinished run or an export is damaged (bits, length, numbers), and a command reads
     it. Held: one line and exit code 2, or exit code 0 with the result of the undamaged file. Silent: another result
     with exit code 0 and no message.
-artefact
-    A run folder or an exported file attacks its reader. Held: the command imports and executes nothing of it, writes
-    only its own files, contacts no address, reads no secret, and ends within 20 s and 2 GiB without a traceback.
-table
-    A table is mutated, and predict or train reads it. Held: a finite forecast with exit code 0, or one line. Silent:
-    a flaw changes values without a message.
 disk
     The disk is full, read-only or fails at one operation. Held: exit code 4 and one line, no half-written file, and
     the same command finishes once there is space.

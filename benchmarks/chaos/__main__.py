@@ -1,4 +1,4 @@
-"""Attack the program and count its failures: `python -m benchmarks.chaos --minutes 10`."""
+"""Disturb the program and count its failures: `python -m benchmarks.chaos --minutes 10`."""
 
 import argparse
 import math
@@ -20,7 +20,7 @@ def main() -> int:
     )
     add = parser.add_argument
     add("--minutes", type=float, default=None, help="time limit for new trials (default: 10; with --counts: none)")
-    add("--counts", help="number of trials by kind, such as interruption=30,table=50")
+    add("--counts", help="number of trials by kind, such as interruption=30,disk=50")
     add("--full", action="store_true", help="run the long campaign: 300 interruptions, 600 corruptions, …")
     add("--kinds", nargs="+", help="run only these kinds")
     add("--seed", type=int, default=0, help="seed of the first trial of each kind, increased by 1 each (default: 0)")
@@ -77,8 +77,6 @@ def _repeat(trial: str, folder: Path, patience: float, quick: bool) -> int:
     for ended in verdict.commands:
         print(f"$ {' '.join(ended.command)}\n{ended.text.rstrip()}")
         print(f"exit code {ended.code} after {ended.seconds:.2f} s, growth {(ended.growth or 0) / 2**20:.0f} MiB")
-        for event, about in ended.seen:
-            print(f"observed: {event} {about}")
     print(f"{trial}{' (new processes)' if fresh else ''}: {verdict.what}")
     print(f"{'held' if verdict.held else 'FAILED'}: {verdict.came}")
     return 0 if verdict.held else 1

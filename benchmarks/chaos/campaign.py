@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chaos import artefacts, corruptions, disks, interruptions, not_finite, tables
+from benchmarks.chaos import corruptions, disks, interruptions, not_finite
 from benchmarks.chaos.command import ROOT
 from benchmarks.chaos.fixtures import Fixtures
 from benchmarks.chaos.trial import Kind, Place, Verdict
@@ -23,19 +23,17 @@ from benchmarks.chaos.trial import Kind, Place, Verdict
 KINDS: dict[str, Kind] = {
     "interruption": Kind(interruptions.prepare, interruptions.trial),
     "corruption": Kind(corruptions.prepare, corruptions.trial),
-    "artefact": Kind(artefacts.prepare, artefacts.trial),
-    "table": Kind(tables.prepare, tables.trial),
     "disk": Kind(disks.prepare, disks.trial),
     "not_finite": Kind(not_finite.prepare, not_finite.trial),
 }
 
-FULL = {"interruption": 300, "corruption": 600, "artefact": 600, "table": 500, "disk": 80, "not_finite": 80}
+FULL = {"interruption": 300, "corruption": 600, "disk": 80, "not_finite": 80}
 """Trials of the long campaign."""
 
 TRIAL_SECONDS = 400
 """Seconds after which a trial is killed."""
 
-FRESH = {"interruption": 50, "corruption": 40, "artefact": 40, "table": 50}
+FRESH = {"interruption": 50, "corruption": 40}
 """Every n-th trial of a kind uses new Python processes instead of forks, which could hide errors."""
 
 

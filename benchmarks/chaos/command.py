@@ -1,4 +1,4 @@
-"""Run commands of the program in forked child processes, with limits, a guard and captured output.
+"""Run commands of the program in forked child processes, with limits and captured output.
 
 The parent process imports all modules once and does not compute. A child has its own session and folder, and calls the
 same `main` as the command line.
@@ -7,7 +7,6 @@ same `main` as the command line.
 import gc
 import importlib
 import itertools
-import json
 import os
 import resource
 import signal
@@ -17,10 +16,8 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-
-from benchmarks.chaos.guard import Watch
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -79,8 +76,6 @@ class Ended:
         Growth of the peak resident memory since the start, in bytes; None for a new process.
     late
         Whether it was killed at its time limit.
-    seen
-        Events that the guard observed, with a description.
     """
 
     command: list[str]
@@ -91,7 +86,6 @@ class Ended:
     processor_seconds: float
     growth: int | None
     late: bool
-    seen: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -126,9 +120,8 @@ class Child:
                 os.killpg(self.process, straggler)
             except ProcessLookupError:
                 break
-        out, error, events = (_text(self.logs.with_suffix(end)) for end in (".out", ".err", ".events"))
-        lines = [json.loads(line) for line in events.splitlines()]
-        began = next((line["rss"] for line in lines if "rss" in line), None)
+        out, error, resident = (_text(self.logs.with_suffix(end)) for end in (".out", ".err", ".resident"))
+        began = int(resident) if resident else None
         return Ended(
             command=self.command,
             code=os.waitstatus_to_exitcode(status),
@@ -138,7 +131,6 @@ class Child:
             processor_seconds=usage.ru_utime + usage.ru_stime,
             growth=None if began is None else usage.ru_maxrss * 1024 - began,
             late=late,
-            seen=[(line["event"], line["about"]) for line in lines if "event" in line],
         )
 
     def kill(self, number: int) -> None:
@@ -169,7 +161,6 @@ def start(
     folder: Path,
     logs: Path,
     *,
-    watch: Watch | None = None,
     before: Callable[[], None] = lambda: None,
     environment: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
@@ -185,14 +176,12 @@ def start(
         Working directory, first on the import path, as with `python -m` and `python train.py`.
     logs
         Folder for the output.
-    watch
-        Rules of the guard; None: no guard.
     before
         Function that the child calls first.
     seconds
         Limit of processor time in seconds.
     fresh
-        Start a new Python process instead of a fork, without guard and `before`.
+        Start a new Python process instead of a fork, without `before`.
     """
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{os.getpid()}-{next(_numbers)}"
@@ -208,11 +197,8 @@ def start(
     code = 1
     try:
         _settle(folder, log, changes, seconds)
-        events = os.open(log.with_suffix(".events"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.write(events, (json.dumps({"rss": _resident()}) + "\n").encode())
+        log.with_suffix(".resident").write_text(str(_resident()))
         before()
-        if watch is not None:
-            watch.begin(events)
         code = _call(list(command))
     except BaseException:  # as the interpreter does: print the traceback, exit with code 1
         traceback.print_exc()

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.chaos.command import Ended, run, start
 from benchmarks.chaos.corruptions import reference
 from benchmarks.chaos.fixtures import LONG, RUN, TABLE, Course, Fixtures, copied, facts, put_table
-from benchmarks.chaos.guard import Operations
+from benchmarks.chaos.operations import Operations
 from benchmarks.chaos.trial import Place, Verdict, complaint
 
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.chaos.command import Ended, run
-from benchmarks.chaos.guard import COUNTER, Operations
+from benchmarks.chaos.operations import COUNTER, Operations
 
 CONTEXT, HORIZON = 48, 12
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.chaos.command import Child, Ended, start
 from benchmarks.chaos.fixtures import LONG, SWEEP, Course, Fixtures, facts, put_table, sweep_facts
-from benchmarks.chaos.guard import Operations
+from benchmarks.chaos.operations import Operations
 from benchmarks.chaos.trial import Place, Verdict, traceback_of
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)

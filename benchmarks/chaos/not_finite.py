@@ -1,6 +1,6 @@
 """Insert NaN, infinity and enormous numbers that a forecast or a training would propagate."""
 
-import io
+import csv
 import math
 import struct
 from pathlib import Path
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.chaos.attacks_files import DIGITS, MAGIC, seal
 from benchmarks.chaos.command import Ended, run
 from benchmarks.chaos.fixtures import HORIZON, LONG, RUN, TABLE, Fixtures, copied, facts, hourly, put_table
-from benchmarks.chaos.scene import forge
-from benchmarks.chaos.tables import numbers_of
 from benchmarks.chaos.trial import Place, Verdict, complaint
+from forecast.common.files import DIGEST, read_json
+from forecast.runs.checkpoint import read_checkpoint, write_checkpoint
+from forecast.runs.run import MANIFEST, Run
 
 VALUES = (float("nan"), float("inf"), float("-inf"), 1e38, -3e38)
 
@@ -94,7 +94,9 @@ def _weights(place: Place) -> Verdict:
     else:
         body[rng.randrange(len(body))] = value
     path.write_bytes(raw[:begin] + body.tobytes())
-    forge(work / RUN)
+    manifest = read_json(work / RUN / MANIFEST)
+    del manifest[DIGEST]
+    Run(work / RUN).seal(manifest)
     name = rng.choice(("predict", "predict", "mean", "export"))
     predict = ["predict", "--input", TABLE, "--output", "out.csv", "--run", RUN]
     command = {
@@ -110,20 +112,14 @@ def _weights(place: Place) -> Verdict:
 
 def _checkpoint(place: Place) -> Verdict:
     """Write a number to the newest checkpoint of an unfinished run, with a correct hash."""
-    import torch
-
     rng = place.random
     work = copied(place.fixtures.unfinished, place.folder)
     path = max(work.glob("outputs/**/step-*.ckpt"))
-    content = torch.load(
-        io.BytesIO(path.read_bytes()[len(MAGIC) + DIGITS + 1 :]), map_location="cpu", weights_only=True
-    )
+    content = read_checkpoint(path)
     tensors = [tensor for tensor in _tensors(content) if tensor.is_floating_point() and tensor.numel()]
     tensor, value = rng.choice(tensors), rng.choice(VALUES[:3])
     tensor.view(-1)[rng.randrange(tensor.numel())] = value
-    buffer = io.BytesIO()
-    torch.save(content, buffer)
-    seal(path, buffer.getvalue())
+    write_checkpoint(path.parent, content["step"], content)
     (folder,) = (path for path in (work / "outputs").glob("*/*") if path.is_dir())
     ended = run(["train", f"resume={folder.relative_to(work)}"], work, place.logs, seconds=LONG)
     wrong = _ended_well(ended, work)
@@ -206,6 +202,12 @@ def _ended_well(ended: Ended, work: Path) -> str | None:
 
 def _came(ended: Ended) -> str:
     return {0: "finite", 2: "refused", 3: "exit code 3"}[ended.code]
+
+
+def numbers_of(path: Path) -> list[float]:
+    """Return the values of a forecast; an empty cell is NaN."""
+    rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    return [float(cell or "nan") for row in rows[1:] for cell in row[1:]]
 
 
 def _work(place: Place) -> Path:

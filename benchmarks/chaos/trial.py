@@ -19,7 +19,7 @@ class Verdict:
     held
         Whether the program kept its promise.
     what
-        Description of the attack.
+        Description of the trial.
     came
         Short outcome, such as "refused" or "equal"; for a failed trial, what is wrong.
     """
@@ -37,7 +37,7 @@ class Place:
     Attributes
     ----------
     fresh
-        Whether its commands run in new Python processes, without the guard.
+        Whether its commands run in new Python processes.
     patience
         Time limit of a command in seconds.
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.chaos.guard import Watch
+from tests.support.guard import Watch
 
 PROGRAMS = ("git", "fc-list", "ldconfig")
 """Programs that may start: for the commit, for matplotlib's font list, and for torch's GPU libraries."""

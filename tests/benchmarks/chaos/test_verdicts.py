@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.bench import NOTE, REFUSE, SAME, Malformed
 from benchmarks.chaos.command import Ended
 from benchmarks.chaos.corruptions import DAMAGES, Reader, judged
-from benchmarks.chaos.fixtures import Fixtures
 from benchmarks.chaos.interruptions import Interrupted, made_twice, wrong_end
-from benchmarks.chaos.tables import wrong_with
 from benchmarks.chaos.trial import complaint
 
 SIGUSR1, SIGTERM, SIGKILL = 10, 15, 9
@@ -83,41 +80,3 @@ def test_a_job_that_is_trained_twice_is_detected() -> None:
     assert made_twice(once) is None
     twice = Interrupted(ends=[ended(-9, "job-1 starts"), ended(0, "job-1 starts")], finished=[{"job-1"}, {"job-1"}])
     assert "job-1" in str(made_twice(twice))
-
-
-HEAD = "date,load,oil\n"
-ROWS = "".join(f"2016-07-08 {hour:02}:00:00,{hour}.0,1.0\n" for hour in range(12))
-
-
-@pytest.mark.parametrize(
-    ("expected", "text", "out", "word"),
-    [
-        (REFUSE, HEAD + ROWS, "", "silent"),
-        (SAME, HEAD + ROWS.replace("5.0", "6.0"), "", "silent"),
-        (SAME, HEAD + ROWS, "", None),
-        (SAME, HEAD + ROWS.replace("5.0", "6.0"), "rows were sorted", None),
-        (NOTE, HEAD + ROWS, "", "silent"),
-        (NOTE, HEAD + ROWS, "rows were sorted", None),
-        (SAME, HEAD + ROWS.replace("5.0", ""), "", "not finite"),
-        (SAME, HEAD + ROWS.replace("5.0", "inf"), "", "not finite"),
-        (SAME, "date,=load,oil\n" + ROWS, "", "formula"),
-        (SAME, HEAD, "", "not a table"),
-    ],
-)
-def test_the_outcome_of_a_table_must_be_allowed(
-    expected: str, text: str, out: str, word: str | None, tmp_path: Path
-) -> None:
-    fixtures = Fixtures(tmp_path / "fixtures")
-    fixtures.references["table-predict"] = HEAD + ROWS
-    (tmp_path / "out.csv").write_text(text)
-    made = Malformed(tmp_path / "bad.csv", "a flaw", expected)
-    wrong = wrong_with(tmp_path, ended(0, out), made, "predict", fixtures)
-    assert wrong is None if word is None else word in str(wrong)
-
-
-def test_a_refused_table_leaves_no_forecast(tmp_path: Path) -> None:
-    made = Malformed(tmp_path / "bad.csv", "a flaw", REFUSE)
-    refused = ended(2, error="error: bad.csv: row 5: text")
-    assert wrong_with(tmp_path, refused, made, "predict", Fixtures(tmp_path)) is None
-    (tmp_path / "out.csv").write_text(HEAD)
-    assert "wrote" in str(wrong_with(tmp_path, refused, made, "predict", Fixtures(tmp_path)))

@@ -1,9 +1,7 @@
 """Monitor a command with Python's audit events: imports, executed code, files, processes and connections."""
 
 import json
-import mmap
 import os
-import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,10 +9,10 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from benchmarks.chaos.operations import WRITES, is_within
+
 TOKEN = "chaos_canary"
 """Identifier in every payload, which marks code that is not the program's."""
-
-WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 CHANGES = {
     "os.mkdir": (0,), "os.remove": (0,), "os.rmdir": (0,), "os.rename": (0, 1), "os.link": (1,), "os.symlink": (1,),
@@ -31,11 +29,6 @@ CONNECTIONS = (
     *("http.client.connect", "ftplib.connect", "smtplib.connect"),
 )
 
-OPERATIONS = ("open", "os.mkdir", "os.rename", "os.remove", "os.truncate")
-"""Events that change files, at which a command can be killed or a disk can fail."""
-
-COUNTER = struct.Struct("q")
-
 HARMLESS = ("/dev/null", "/dev/tty", "/proc/self/")
 
 
@@ -46,7 +39,7 @@ class Watch:
     Attributes
     ----------
     root
-        Folder of the trial; writes outside it are also prevented.
+        Folder of the attack; writes outside it are also prevented.
     writable
         Folders and files below `root` that the command may change.
     private
@@ -128,7 +121,7 @@ class _Guard:
         writes = any(letter in mode for letter in "wax+") if isinstance(mode, str) else bool(int(flags or 0) & WRITES)
         if writes:
             self._check_write(event, place)
-        elif any(_within(place, str(folder)) for folder in self.watch.private):
+        elif any(is_within(place, str(folder)) for folder in self.watch.private):
             self._report("read", place)
 
     def _change(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -139,18 +132,18 @@ class _Guard:
                 self._check_write(event, os.fsdecode(path))
 
     def _check_write(self, event: str, path: str) -> None:
-        if path.startswith(HARMLESS) or any(_within(path, str(place)) for place in self.watch.writable):
+        if path.startswith(HARMLESS) or any(is_within(path, str(place)) for place in self.watch.writable):
             return
         self._report(event, path)
-        if not _within(path, str(self.watch.root)):
-            raise PermissionError(1, "prevented by the guard of this trial", path)
+        if not is_within(path, str(self.watch.root)):
+            raise PermissionError(1, "prevented by the guard of this test", path)
 
     def _process(self, event: str, arguments: tuple[Any, ...]) -> None:
         words = str(arguments[0] if arguments else "")
         if event == "ctypes.dlopen":
             if arguments[0] is None or "/" not in words:  # a system library
                 return
-            if not _within(words, str(self.watch.root)):
+            if not is_within(words, str(self.watch.root)):
                 return
         elif event in ("subprocess.Popen", "os.posix_spawn", "os.exec") and Path(words).name in self.watch.programs:
             return
@@ -163,58 +156,4 @@ class _Guard:
         self._report(event, ".".join(map(str, arguments)))
 
     def _is_own(self, file_name: str) -> bool:
-        return os.path.isabs(file_name) and _within(file_name, str(self.watch.root))
-
-
-def _within(path: str, folder: str) -> bool:
-    """Return whether `path` is `folder` or below it, after resolving links."""
-    whole = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
-    return whole == folder or whole.startswith(f"{folder}{os.sep}") or os.path.realpath(path) == folder
-
-
-@dataclass
-class Operations:
-    """Audit hook that counts the operations of a command that change files, and acts at one of them.
-
-    Attributes
-    ----------
-    act
-        Function called before the operation `at`; it may raise.
-    at
-        Number of the operation, from 1; None: only count.
-    below
-        Folder whose files count.
-    counter
-        Shared memory for the count.
-    lasting
-        Whether to act at every later operation too.
-    """
-
-    below: Path
-    at: int | None
-    act: Callable[[str, str], object] = lambda *_: None
-    counter: mmap.mmap | None = None
-    lasting: bool = False
-    count: int = 0
-    busy: bool = False
-
-    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Handle one audit event."""
-        if event not in OPERATIONS or self.busy or not isinstance(arguments[0], str | bytes | os.PathLike):
-            return
-        path = os.fsdecode(arguments[0])
-        if event == "open":
-            _, mode, flags = arguments
-            if not (set(mode) & set("wax+") if isinstance(mode, str) else int(flags or 0) & WRITES):
-                return
-        self.busy = True
-        try:
-            if not _within(path, str(self.below)):
-                return
-            self.count += 1
-            if self.counter is not None:
-                self.counter[:] = COUNTER.pack(self.count)
-            if self.count == self.at or (self.lasting and self.at is not None and self.count > self.at):
-                self.act(event, path)
-        finally:
-            self.busy = False
+        return os.path.isabs(file_name) and is_within(file_name, str(self.watch.root))

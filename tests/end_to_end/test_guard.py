@@ -1,7 +1,6 @@
-"""The guard of a trial detects every effect that a file from an unknown source must not have."""
+"""The guard detects every effect that a file from an unknown source must not have."""
 
 import json
-import mmap
 import os
 import sys
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.chaos.guard import COUNTER, TOKEN, Operations, Watch
+from tests.support.guard import TOKEN, Watch
 
 
 def seen(tmp_path: Path, act: Callable[[], object], **more: object) -> list[str]:
@@ -107,20 +106,3 @@ def test_a_write_outside_the_trial_is_prevented(place: Path) -> None:
     watched = seen(inner, write("../above"))
     assert watched == ["open"]
     assert not (place / "above").exists()
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_an_operation_is_counted_before_it_happens(tmp_path: Path) -> None:
-    counter = mmap.mmap(-1, COUNTER.size)
-    child = os.fork()
-    if not child:
-        try:
-            stop = Operations(tmp_path, 3, lambda *_: os._exit(7), counter=counter)
-            sys.addaudithook(stop)
-            for name in "abcd":
-                (tmp_path / name).write_text(name)
-        finally:
-            os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert COUNTER.unpack(counter[:]) == (3,)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
