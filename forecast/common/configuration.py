@@ -1,6 +1,7 @@
 """Hydra's composed configuration as plain values, and its errors in one line."""
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from forecast.common.conf_files import about_option, choice_files, configuration_folder, listed, nearest_choice
 from forecast.common.errors import InputError, first_line, signal_behind
+from forecast.common.files import flatten
 
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """Errors that Hydra raises for a command line or a file that it cannot compose."""
@@ -93,6 +95,11 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise InputError(one_line(error)) from None
     assert isinstance(plain, dict)
+    for name, value in flatten(plain).items():
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise InputError(
+                f"{name}: a whole number above {sys.float_info.max:.1e} is too large for a float: lower it"
+            )
     return {"callbacks": {}, "logger": {}} | {str(key): value for key, value in plain.items()}
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import struct
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -136,11 +137,11 @@ def read_with_digest(path: Path) -> tuple[Any, bool]:
 
 
 def parse_json(raw: bytes) -> Any:
-    """Parse JSON text, bounded in length and nesting."""
+    """Parse JSON text, bounded in length, nesting and numbers."""
     if len(raw) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     try:
-        content = json.loads(raw)
+        content = json.loads(raw, parse_int=_whole_number)
         if b"\\u" in raw:
             json.dumps(content, ensure_ascii=False).encode()  # a lone surrogate cannot be encoded
     except RecursionError:
@@ -152,6 +153,13 @@ def parse_json(raw: bytes) -> Any:
             return content
         level = [node for group in groups for node in group]
     raise ValueError(DEEP)
+
+
+def _whole_number(text: str) -> int:
+    number = int(text)
+    if abs(number) > sys.float_info.max:  # it becomes a float in a report, a scaler or a table of TensorBoard
+        raise ValueError("it has a whole number that is too large for a float")
+    return number
 
 
 def _check_digest(raw: bytes, digest: Any) -> None:

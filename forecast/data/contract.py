@@ -78,6 +78,8 @@ class DataContract:
             raise ValueError(f"{wrong[0]!r} is not a name")
         if wrong := [name for name in names if not is_plain(str(name))]:
             raise ValueError(f"{wrong[0]!r} has control characters")
+        if len(set(self.cycles)) < len(self.cycles):  # a million of them would take minutes
+            raise ValueError("it names a calendar cycle twice")
         if reading.last_rows is not None and (type(reading.last_rows) is not int or reading.last_rows < 1):
             raise ValueError(f"last_rows {reading.last_rows!r} is not a number of rows")
         if list(scaler.columns) != self.channels:

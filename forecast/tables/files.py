@@ -143,6 +143,11 @@ def _read_header(content: bytes, path: Path) -> list[str]:
             f"{path}, row 2: {len(first)} cells under {len(header)} column names: "
             "use equally long lines, and points as decimal marks"
         )
+    if 0 < len(first) < len(header) and not all(cell.strip() for cell in header[:-1]):  # the values would move by a column
+        raise InputError(
+            f"{path}, row 2: {len(first)} cells under {len(header)} column names, of which one is empty: "
+            "remove its comma, or use equally long lines"
+        )
     dates = [cell for cell in header if _is_date_like(cell)]
     if dates:
         raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a header row")

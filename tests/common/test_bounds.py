@@ -86,7 +86,12 @@ def test_a_model_is_built_within_the_size_of_its_weights() -> None:
 
 @pytest.mark.parametrize("name", ["config.json", "result.json", "manifest.json"])
 def test_text_that_is_too_long_or_too_deep_is_an_error_of_one_line(name: str, tmp_path: Path) -> None:
-    for content in ("[" * 100_000, '{"a":' * (DEEPEST + 1) + "1" + "}" * (DEEPEST + 1), " " * MOST_BYTES + "{}"):
+    for content in (
+        "[" * 100_000,
+        '{"a":' * (DEEPEST + 1) + "1" + "}" * (DEEPEST + 1),
+        " " * MOST_BYTES + "{}",
+        f"[{10**400}]",
+    ):
         (tmp_path / name).write_text(content)
         with pytest.raises(InputError, match=r"is damaged$") as caught:
             read_json(tmp_path / name)

@@ -4,7 +4,7 @@ import pytest
 from hydra.errors import ConfigCompositionException
 
 from forecast.common.conf_files import choice_files, configuration_folder
-from forecast.common.configuration import EMPTY, check_places, compose_words, one_line, without_null
+from forecast.common.configuration import EMPTY, check_places, compose_words, one_line, plain_values, without_null
 from forecast.common.errors import InputError, signal_behind
 
 
@@ -82,3 +82,11 @@ def test_null_elsewhere_than_as_a_choice_is_left_alone() -> None:
 def test_a_number_as_a_choice_is_one_line_too(word: str) -> None:
     with pytest.raises(InputError, match="must be a string or a list"):
         compose_words([word])
+
+
+@pytest.mark.parametrize("word", ["optimizer.weight_decay", "seed"])
+def test_a_whole_number_that_no_float_holds_is_refused_by_name(word: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"^{word}: a whole number above 1\.8e\+308 is too large for a float: lower it$"
+    ):
+        plain_values(compose_words([f"{word}=1{'0' * 400}"]))

@@ -69,6 +69,7 @@ def test_a_plain_table_has_no_entries_for_what_it_does_not_need() -> None:
         ({"reading": Reading(frequency="h")}, "None is not a name"),
         ({"reading": Reading("da\x1bte", frequency="h")}, "has control characters"),
         ({"reading": Reading("date", frequency="h", last_rows=0)}, "last_rows 0 is not a number of rows"),
+        ({"cycles": ["hour_of_day", "hour_of_day"]}, "names a calendar cycle twice"),
         ({"scaler": Scaler(np.zeros(1), np.zeros(1), ["load"])}, "the scaler is not finite or not positive"),
     ],
 )

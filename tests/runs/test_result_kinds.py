@@ -48,6 +48,9 @@ WRONG = [
     ("data.targets", "load"),
     ("data.windows.test", "129"),
     ("baselines.linear.test.scaled.mae", [["x"]]),
+    ("test.scaled.mse", 10**400),
+    ("test.by_step", [{"mse": 10**400}]),
+    ("config.context_length", 10**400),
 ]
 
 
@@ -60,7 +63,7 @@ def test_a_written_result_is_complete_and_of_the_right_types(tiny_run: TinyRun) 
         assert lacking({key: value for key, value in result.items() if key != first}) is not None
 
 
-@pytest.mark.parametrize(("path", "value"), WRONG)
+@pytest.mark.parametrize(("path", "value"), WRONG, ids=lambda part: str(part)[:40])
 def test_a_run_with_a_value_of_a_wrong_type_is_left_out_by_name(path: str, value: Any, run: Path) -> None:
     plant(run, path, value)
     with pytest.raises(InputError, match=r"no finished run there \(run: ") as caught:

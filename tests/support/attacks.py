@@ -171,8 +171,9 @@ SIZED = [
     *(["optimizer", "weight_decay"], ["scheduler", "warmup_fraction"], ["callbacks", "early_stopping", "patience"]),
 ]
 SIZES: list[Any] = [
+    *(10**5, 10**6, 10**400),
     *(10**9, 2**31, 2**40, 2**63, 2**70, 10**30, -1, 0, -(10**9), 1.5, 1e9, 1e300, "64", True, None, [], {}, "1e9"),
-    *(float("nan"), float("inf"), [10**9], 10**5, 10**6),
+    *(float("nan"), float("inf"), [10**9]),
 ]
 """Values for a size, most of them enormous or impossible."""
 
@@ -249,9 +250,12 @@ MANIFEST: list[Edit] = [
     *((["data", "shown_frequency"], value) for value in ("1ns", "x", -1, "999999999D")),
     *((["data", "time_zone"], zone) for zone in ("../../../../../etc/passwd", "/etc/passwd", "UTC\0", 7, "a" * 10**5)),
     *((["data", "cycles"], value) for value in (["hour_of_day"] * 10**6, ["__class__"], "hour_of_day")),
-    *((["scaler", "mean", 0], value) for value in (float("nan"), float("inf"), 1e308, 2**70, 1e38, True)),
+    *((["scaler", "mean", 0], value) for value in (float("nan"), float("inf"), 1e308, 10**400, 1e38, True)),
     *((["scaler", "scale", 0], value) for value in (float("nan"), float("inf"), 1e308, -1.0, 1e-320, 1e38)),
     (["scaler", "mean"], [1.0] * 10**6),
+    *((["validation_mse", "model"], value) for value in (10**400, "x", -1)),
+    *((path, 10**400) for path in (["calibration", "windows"], ["calibration", "test_coverage", "80"])),
+    *((path, 10**400) for path in (["limits", "lower", 0], ["training_range", "lowest", 0])),
     *((["files", name], {"bytes": 1, "sha256": "0" * 64}) for name in ("{outside}/secret.csv", "/dev/zero", "..", "")),
     *((["files", name], {}) for name in ("checkpoints", "x\0", "model.safetensors/x", "/proc/self/mem", "x" * 5000)),
     (["files", "model.safetensors"], {"bytes": 2**70, "sha256": None}),

@@ -402,8 +402,9 @@ def frames(draw: st.DrawFn) -> pd.DataFrame:
 def csv_files(draw: st.DrawFn, trained: bool, kind: str | None = None) -> Mutated:
     """Draw a CSV file with one kind of mutation, or with several."""
     table = Table.of(draw(frames()), trained)
-    several = st.lists(st.sampled_from([*CELLS]), max_size=3, unique=True)
-    cells = draw(several) if kind is None else [kind]
+    flaws = [mutation.__name__ for mutation in FLAWS]
+    others = st.lists(st.sampled_from([name for name in CELLS if name not in flaws]), max_size=2, unique=True)
+    cells = [*draw(others), draw(st.sampled_from(["", *flaws]))] if kind is None else [kind]
     for name, mutation in CELLS.items():
         if name in cells and (mutation not in FLAWS or len(table.rows) > CONTEXT):
             mutation(table, draw)

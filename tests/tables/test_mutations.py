@@ -66,22 +66,31 @@ def read(file: Mutated, trained: bool) -> pd.DataFrame | None:
 
 @pytest.mark.parametrize("kind", [*CELLS, *FORMS, *BYTES])
 @given(data=st.data(), trained=st.booleans())
-@settings(max_examples=20)
+@settings(max_examples=5)
 def test_a_mutated_csv_file_has_its_own_values_or_is_refused(kind: str, data: st.DataObject, trained: bool) -> None:
     read(data.draw(mutated.csv_files(trained, kind)), trained)
 
 
 @pytest.mark.parametrize("kind", PARQUET)
 @given(data=st.data(), trained=st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_a_mutated_parquet_file_has_its_own_values_or_is_refused(kind: str, data: st.DataObject, trained: bool) -> None:
     read(data.draw(mutated.parquet_files(trained, kind)), trained)
+
+
+@pytest.mark.slow
+@given(data=st.data(), trained=st.booleans())
+@settings(max_examples=100)
+def test_a_csv_file_with_several_mutations_has_its_own_values_or_is_refused(data: st.DataObject, trained: bool) -> None:
+    read(data.draw(mutated.csv_files(trained)), trained)
 
 
 @pytest.mark.exhaustive
 @given(data=st.data(), trained=st.booleans())
 @settings(max_examples=5000)
-def test_a_csv_file_with_several_mutations_has_its_own_values_or_is_refused(data: st.DataObject, trained: bool) -> None:
+def test_any_csv_file_with_several_mutations_has_its_own_values_or_is_refused(
+    data: st.DataObject, trained: bool
+) -> None:
     read(data.draw(mutated.csv_files(trained)), trained)
 
 

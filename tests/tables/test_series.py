@@ -180,6 +180,7 @@ BROKEN = {
     "row 1: '01-Jul-2016 00:00' is data, not a column name": b"01-Jul-2016 00:00,1\n01-Jul-2016 01:00,2\n",
     "row 1: '2000-01' is data, not a column name": b"2000-01,100\n2000-02,101\n",
     "row 1: one column only": b"load\n1\n2\n",
+    "row 2: 3 cells under 4 column names, of which one is empty": b"date,,load,note\n2016-07-01,1,x\n2016-07-02,1,x\n",
     "row 2: 3 cells under 2": b"date,load\n2016-07-01,1,5\n2016-07-02,1,5\n",
     "row 3: 3 cells where the header has 2": b"date,load\n2016-07-01,1\n2016-07-02,1,5\n",
     "row 3: a quotation mark": b'date,load\n2016-07-01,1\n2016-07-02,"1\n2016-07-03,1\n',
