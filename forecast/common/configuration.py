@@ -95,12 +95,13 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
     except OmegaConfBaseException as error:
         raise InputError(one_line(error)) from None
     assert isinstance(plain, dict)
-    for name, value in flatten({str(key): value for key, value in plain.items()}).items():
+    values = {str(key): value for key, value in plain.items()}
+    for name, value in flatten(values).items():
         if isinstance(value, int) and abs(value) > sys.float_info.max:
             raise InputError(
                 f"{name}: a whole number above {sys.float_info.max:.1e} is too large for a float: lower it"
             )
-    return {"callbacks": {}, "logger": {}} | {str(key): value for key, value in plain.items()}
+    return {"callbacks": {}, "logger": {}} | values
 
 
 def check_trial(config: Mapping[str, Any], words: Sequence[str]) -> None:

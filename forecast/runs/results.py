@@ -255,7 +255,14 @@ def wrong_kind(result: Mapping[str, Any]) -> str | None:
         if _is_in(path, LISTS) and not (isinstance(value, list) and all(isinstance(name, str) for name in value)):
             return path
     groups = ("speed", "test", "validation", "baselines", "data", "config", "model", "calibration")
-    return next((name for name in groups if not isinstance(result.get(name, {}), Mapping)), None)
+    if (wrong := _no_group(result, groups)) is not None:
+        return wrong
+    inner = _no_group(result.get("config", {}), ("data", "model", "training", "attention"))
+    return None if inner is None else f"config.{inner}"
+
+
+def _no_group(content: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if not isinstance(content.get(name, {}), Mapping)), None)
 
 
 def lacking(result: Mapping[str, Any]) -> str | None:

@@ -143,7 +143,7 @@ def _read_header(content: bytes, path: Path) -> list[str]:
             f"{path}, row 2: {len(first)} cells under {len(header)} column names: "
             "use equally long lines, and points as decimal marks"
         )
-    if 0 < len(first) < len(header) and not all(map(str.strip, header[:-1])):  # values would move by a column
+    if 0 < len(first) < len(header) and not all(cell.strip() for cell in header[:-1]):  # values would move
         raise InputError(
             f"{path}, row 2: {len(first)} cells under {len(header)} column names, of which one is empty: "
             "remove its comma, or use equally long lines"

@@ -51,6 +51,9 @@ WRONG = [
     ("test.scaled.mse", 10**400),
     ("test.by_step", [{"mse": 10**400}]),
     ("config.context_length", 10**400),
+    ("config.data", 1.5),
+    ("config.training", [1]),
+    ("config.data", None),
 ]
 
 

@@ -237,7 +237,7 @@ CONFIGURATION: list[Edit] = [
 MORE: list[Edit] = [
     *(([*node, key], [{"deep": {"_target_": name, "_args_": values}}])
       for (node, (name, values)), key in zip(in_turn(NODES[::-1], CALLS), cycle(["monitor", "lr", "betas", "_args_"]))),
-    *((path, value) for path in SIZED for value in SIZES[::4]),
+    *((path, value) for path in SIZED for value in (2**70, -1, 0, "64", float("nan"))),
 ]  # fmt: skip
 """Combinations of the same parts."""
 
