@@ -58,8 +58,8 @@ class Watch:
 
     def begin(self, events: int) -> None:
         """Install the guard in this process permanently; it writes events to the descriptor `events`."""
-        guard = _Guard(self, events)
-        sys.addaudithook(guard)
+        sys.dont_write_bytecode = True  # a module that the command imports first would be compiled into its folder
+        sys.addaudithook(_Guard(self, events))
 
 
 @dataclass
