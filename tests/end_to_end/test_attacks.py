@@ -290,6 +290,7 @@ TEXTS: dict[str, Callable[[str], str | bytes]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "reader"), [("manifest.json", "predict"), ("result.json", "report")])
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_that_is_no_ordinary_json_has_no_effect(name: str, reader: str, text: str, finished: Scene) -> None:
@@ -394,6 +395,7 @@ WEIGHTS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["model.safetensors", "calibration.safetensors"])
 @pytest.mark.parametrize("change", WEIGHTS)
 def test_false_weights_have_no_effect(name: str, change: str, finished: Scene) -> None:
@@ -430,6 +432,7 @@ LINKS = {"a link out": "{outside}/secret.csv", "a link to zeros": "/dev/zero", "
 KINDS_OF_FILES = ("a pipe", "a folder", "a link to itself", *LINKS)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("reader", "name", "kind"),
     [

@@ -78,7 +78,7 @@ def test_a_mutated_parquet_file_has_its_own_values_or_is_refused(kind: str, data
     read(data.draw(mutated.parquet_files(trained, kind)), trained)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @given(data=st.data(), trained=st.booleans())
 @settings(max_examples=100)
 def test_a_csv_file_with_several_mutations_has_its_own_values_or_is_refused(data: st.DataObject, trained: bool) -> None:
