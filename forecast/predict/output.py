@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
     from forecast.tables.series import Series
 
-LAYOUTS = ("wide", "long")
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -54,7 +52,7 @@ class Outcome:
         return naive_forecast(self.series, first.targets, first.frequency, dates)
 
     def table(self, layout: str) -> pd.DataFrame:
-        """Return the forecast as a table in a layout of `LAYOUTS`, with the naive forecast in as many decimals."""
+        """Return the forecast as a table in the layout wide or long, with the naive forecast in as many decimals."""
         naive = self.naive.round(self.members[0].decimals)
         return self.forecast.long(naive) if layout == "long" else self.forecast.wide(naive)
 

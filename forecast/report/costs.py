@@ -192,17 +192,10 @@ def costs_by_look_back(group: RunGroup, arm: str, cost: Cost) -> dict[int, float
     return {look_back: value for (name, look_back), value in sorted(comparable(group, cost).items()) if name == arm}
 
 
-def crossing_of(group: RunGroup, arm: str, cost: Cost) -> float | None:
-    """Return the look-back from which `arm` stays cheaper than the reference; None if it is not at the longest.
-
-    Log cost is interpolated linearly over log look-back. The shortest look-back means that one or a shorter one.
-    """
-    return crossing(*_pair(group, arm, cost))
-
-
 def crossing_words(group: RunGroup, arm: str, cost: Cost) -> str:
     """Return the crossing as text for a table, if the arm is clearly cheaper at the longest look-back of both."""
-    costs, reference = _pair(group, arm, cost)
+    assert group.reference is not None
+    costs, reference = (costs_by_look_back(group, each, cost) for each in (arm, group.reference))
     text = crossing_text(costs, reference)
     if crossing(costs, reference) is None:
         return text
@@ -211,12 +204,6 @@ def crossing_words(group: RunGroup, arm: str, cost: Cost) -> str:
     assert setting is not None
     assert against is not None
     return text if clearly_cheaper(cost, setting, against) else f"not clearly up to {longest:,}"
-
-
-def _pair(group: RunGroup, arm: str, cost: Cost) -> tuple[dict[int, float], dict[int, float]]:
-    reference = group.reference
-    assert reference is not None
-    return costs_by_look_back(group, arm, cost), costs_by_look_back(group, reference, cost)
 
 
 Key = TypeVar("Key")

@@ -31,7 +31,7 @@ from tests.report.made import BUSY, QUIET, TRAIN_WINDOWS, errors, no_pictures, r
 DISTURBED = {"train": BUSY, "inference": BUSY}
 
 
-def section_of(root: Path) -> RunGroup:
+def group_of(root: Path) -> RunGroup:
     (group,) = groups_of(read_runs([root]).runs)
     return group
 
@@ -41,7 +41,7 @@ def write_study(root: Path, *, full: Any = None, linear: Any = None) -> RunGroup
     write_run(root / "full", result_of("full", train=100, inference=400, load=full))
     write_run(root / "linear", result_of("linear", train=200, inference=800, load=linear))
     write_run(root / "mean", result_of("mean", train=210, inference=900))
-    return section_of(root)
+    return group_of(root)
 
 
 def text_of(group: RunGroup) -> str:
@@ -70,7 +70,7 @@ def test_a_mechanism_whose_time_was_disturbed_is_not_called_slower(tmp_path: Pat
         write_run(root / "full", result_of("full", train=100))
         write_run(root / "probsparse", result_of("probsparse", train=101))
         write_run(root / "linear", result_of("linear", train=102, load=load))
-        assert f"{words} trains clearly faster than `full`" in text_of(section_of(root))
+        assert f"{words} trains clearly faster than `full`" in text_of(group_of(root))
 
 
 @pytest.mark.parametrize("name", ["full", "linear"])
@@ -116,7 +116,7 @@ def test_a_busy_machine_still_gives_the_processor_time_and_a_pick(tmp_path: Path
         write_run(
             tmp_path / name, result_of(name, mse=float(series.mean()), load=load, memory=612 + 5 * number), series
         )
-    group = section_of(tmp_path)
+    group = group_of(tmp_path)
     full, taylor = group.at("full", 512), group.at("taylor", 512)
     assert full
     assert taylor
@@ -134,7 +134,7 @@ def test_a_busy_machine_still_gives_the_processor_time_and_a_pick(tmp_path: Path
 def test_the_processor_time_of_a_gpu_is_no_cost_of_training(tmp_path: Path) -> None:
     for name in ("full", "linear"):
         write_run(tmp_path / name, {**result_of(name, load=DISTURBED), "device": "A GPU"})
-    assert "processor time" not in text_of(section_of(tmp_path))
+    assert "processor time" not in text_of(group_of(tmp_path))
 
 
 def test_a_disturbed_time_makes_no_crossing(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_disturbed_time_makes_no_crossing(tmp_path: Path) -> None:
         load = {"train": BUSY} if look_back == 720 else None
         write_run(tmp_path / f"full{look_back}", result_of("full", look_back, train=100))
         write_run(tmp_path / f"linear{look_back}", result_of("linear", look_back, train=train, load=load))
-    assert crossing_words(section_of(tmp_path), "linear", TRAINING) == "not up to 96"
+    assert crossing_words(group_of(tmp_path), "linear", TRAINING) == "not up to 96"
 
 
 def test_interleaved_times_replace_those_of_a_busy_machine(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_interleaved_times_replace_those_of_a_busy_machine(tmp_path: Path) -> No
     write_turns(
         tmp_path, {("full", 512): [10, 11, 10, 12, 10], ("linear", 512): [20, 22, 20, 24, 26], ("mean", 512): [8] * 5}
     )
-    group = section_of(tmp_path)
+    group = group_of(tmp_path)
     assert verdicts(group) == ["slower", "slower"]
     assert "rocesses disturbed" not in text_of(group)
     assert comparable(group, TRAINING) == {("full", 512): 10, ("linear", 512): 22, ("mean", 512): 8}
@@ -175,21 +175,21 @@ def test_interleaved_times_replace_those_of_a_busy_machine(tmp_path: Path) -> No
 def test_rounds_must_agree_and_differ_by_the_margin(tmp_path: Path, linear: list[float], expected: str) -> None:
     write_study(tmp_path)
     write_turns(tmp_path, {("full", 512): [10] * 5, ("linear", 512): linear})
-    assert verdicts(section_of(tmp_path))[0] == expected
+    assert verdicts(group_of(tmp_path))[0] == expected
 
 
 def test_disturbed_rounds_are_left_out_and_too_few_others_give_no_verdict(tmp_path: Path) -> None:
     times = {("full", 512): [10.0] * 5, ("linear", 512): [5.0, 5.0, 5.0, 50.0, 50.0]}
     write_study(tmp_path, full=DISTURBED, linear=DISTURBED)
     write_turns(tmp_path, times, disturbed=[3, 4])
-    group = section_of(tmp_path)
+    group = group_of(tmp_path)
     full, linear = group.at("full", 512), group.at("linear", 512)
     assert full
     assert linear
     assert times_cheaper(TRAINING, linear, full) == 2
     assert verdicts(group) == ["faster", "faster"]
     write_turns(tmp_path, times, disturbed=[2, 3, 4])
-    group = section_of(tmp_path)
+    group = group_of(tmp_path)
     assert verdicts(group) == ["busy machine", "busy machine"]
     assert "disturbed the timing: run the same command again on a quiet machine." in text_of(group)
 
@@ -198,14 +198,14 @@ def test_interleaved_times_of_different_sweeps_are_not_compared(tmp_path: Path) 
     for name, time in (("full", 10.0), ("linear", 2.0)):
         write_run(tmp_path / name / "run", result_of(name, train=100))
         write_turns(tmp_path / name, {(name, 512): [time] * 5})
-    assert verdicts(section_of(tmp_path))[0] == "not clearly"
+    assert verdicts(group_of(tmp_path))[0] == "not clearly"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"settings": [{"key": "a", "why": null}]}', '{"settings": 3}'])
 def test_a_damaged_timing_file_is_named_and_ignored(tmp_path: Path, content: str) -> None:
     write_study(tmp_path)
     (tmp_path / "timing.json").write_text(content)
-    assert turns_table(section_of(tmp_path)) is None
+    assert turns_table(group_of(tmp_path)) is None
     ((name, why),) = read_runs([tmp_path]).left_out
     assert (name, why.split(":")[0]) == ("timing.json", "damaged")
 
@@ -213,10 +213,10 @@ def test_a_damaged_timing_file_is_named_and_ignored(tmp_path: Path, content: str
 def test_a_timing_file_with_an_edited_number_is_ignored(tmp_path: Path) -> None:
     write_study(tmp_path)
     write_turns(tmp_path, {("full", 512): [10.0] * 5, ("linear", 512): [20.0] * 5})
-    assert verdicts(section_of(tmp_path)) == ["slower", "slower"]
+    assert verdicts(group_of(tmp_path)) == ["slower", "slower"]
     path = tmp_path / "timing.json"
     path.write_text(path.read_text().replace("20.0", "21.0"))
-    assert verdicts(section_of(tmp_path)) == ["faster", "faster"]
+    assert verdicts(group_of(tmp_path)) == ["faster", "faster"]
     assert [name for name, _ in read_runs([tmp_path]).left_out] == ["timing.json"]
 
 

@@ -4,13 +4,14 @@ from typing import Any
 import pytest
 from matplotlib.axes import Axes
 
+from forecast.evaluation.crossing import crossing
 from forecast.report.costs import (
     INFERENCE,
     MEMORY,
     TRAINING,
     clearly_cheaper,
     comparable,
-    crossing_of,
+    costs_by_look_back,
     crossing_words,
     front,
     non_dominated,
@@ -24,7 +25,7 @@ from tests.report.conftest import Made
 from tests.report.made import result_of, write_run
 
 
-def section_of(root: Path, *results: dict[str, Any]) -> RunGroup:
+def group_of(root: Path, *results: dict[str, Any]) -> RunGroup:
     for place, result in enumerate(results):
         write_run(root / str(place), result)
     (group,) = groups_of(read_runs([root]).runs)
@@ -37,12 +38,12 @@ def test_points_that_no_other_betters_are_not_dominated() -> None:
 
 
 def test_rates_become_milliseconds_per_window(tmp_path: Path) -> None:
-    (setting,) = section_of(tmp_path, result_of(train=100, inference=400, memory=700)).settings
+    (setting,) = group_of(tmp_path, result_of(train=100, inference=400, memory=700)).settings
     assert [cost.of(setting) for cost in (TRAINING, INFERENCE, MEMORY)] == [10, 2.5, 700]
 
 
 def test_a_cost_within_a_tenth_or_within_the_seeds_is_not_clearly_cheaper(tmp_path: Path) -> None:
-    group = section_of(
+    group = group_of(
         tmp_path,
         *(result_of("full", seed=seed, train=100 + seed) for seed in (1, 2)),
         *(result_of("linear", seed=seed, train=108 + seed) for seed in (1, 2)),
@@ -60,7 +61,7 @@ def test_a_cost_within_a_tenth_or_within_the_seeds_is_not_clearly_cheaper(tmp_pa
 
 
 def test_costs_on_another_device_are_not_compared(tmp_path: Path) -> None:
-    group = section_of(
+    group = group_of(
         tmp_path,
         result_of("full"),
         result_of("linear", train=200),
@@ -77,7 +78,7 @@ def test_costs_on_another_device_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_the_median_of_the_seeds_counts_and_rounding_dominates_nothing(tmp_path: Path) -> None:
-    group = section_of(
+    group = group_of(
         tmp_path,
         *(result_of("full", seed=seed, train=train, mse=0.4) for seed, train in ((1, 100), (2, 10), (3, 100))),
         result_of("linear", train=200, mse=0.4 + 1e-16),
@@ -89,7 +90,7 @@ def test_the_median_of_the_seeds_counts_and_rounding_dominates_nothing(tmp_path:
 
 
 def test_each_number_is_below_its_heading(tmp_path: Path) -> None:
-    group = section_of(
+    group = group_of(
         tmp_path,
         result_of(train=100, inference=400, memory=700, mse=0.4, linear=0.38, mixing_weight=0.25),
         result_of("linear", train=90, inference=300, memory=800, mse=0.5, linear=0.38, mixing_weight=0.25),
@@ -112,7 +113,7 @@ def test_each_number_is_below_its_heading(tmp_path: Path) -> None:
 
 
 def test_table_and_pictures_show_the_range_of_the_seeds_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = section_of(
+    group = group_of(
         tmp_path,
         *(result_of(seed=seed, train=train, memory=700) for seed, train in ((1, 100), (2, 50), (3, 80))),
         result_of(look_back=96, train=500),
@@ -120,7 +121,7 @@ def test_table_and_pictures_show_the_range_of_the_seeds_costs(tmp_path: Path, mo
     table = range_table(group)
     assert table
     assert table.cells == [["full", "512", "12.5 (10 to 20)", "2.5", "700"]]
-    assert range_table(section_of(tmp_path / "alone", result_of())) is None
+    assert range_table(group_of(tmp_path / "alone", result_of())) is None
     panels: list[Axes] = []
     monkeypatch.setattr("forecast.report.pictures.png", lambda panel, *_, **__: panels.append(panel) or b"")
     keys = [key for key, *_ in draw_pictures(group)]
@@ -132,7 +133,7 @@ def test_table_and_pictures_show_the_range_of_the_seeds_costs(tmp_path: Path, mo
 def test_settings_without_times_are_left_out(tmp_path: Path) -> None:
     untimed = result_of("linear")
     untimed["speed"]["train_windows_per_s"] = None
-    group = section_of(tmp_path, result_of("full"), untimed)
+    group = group_of(tmp_path, result_of("full"), untimed)
     assert comparable(group, TRAINING).keys() == {("full", 512)}
     assert comparable(group, INFERENCE).keys() == {("full", 512), ("linear", 512)}
 
@@ -140,28 +141,34 @@ def test_settings_without_times_are_left_out(tmp_path: Path) -> None:
 def test_the_crossing_of_known_costs(made: Made) -> None:
     """Costs of l² and 2.2 l, in units of look-back 96, cross at 2.2 units: 211 steps."""
     group = made.chapter.group
-    assert crossing_of(group, "linear", TRAINING) == pytest.approx(2.2 * 96, rel=0.01)
-    assert crossing_of(group, "probsparse", INFERENCE) == pytest.approx(12.5 * 96, rel=0.01)
     assert crossing_words(group, "linear", TRAINING) == "211"
+    assert float(crossing_words(group, "probsparse", INFERENCE).replace(",", "")) == pytest.approx(1200, rel=0.01)
+
+
+def _between(group: RunGroup, arm: str) -> str:
+    """Return the interpolated look-back at which training costs as much as with `full`."""
+    found = crossing(*(costs_by_look_back(group, each, TRAINING) for each in (arm, "full")))
+    assert found is not None
+    return f"{found:,.0f}"
 
 
 def test_a_crossing_needs_a_clearly_lower_cost_at_the_longest_look_back(tmp_path: Path) -> None:
     """At 720 `linear` costs 5 % less, which may be noise; `taylor` costs half."""
-    group = section_of(
+    group = group_of(
         tmp_path,
         *(result_of("full", look_back, train=100, inference=400) for look_back in (96, 720)),
         *(result_of("linear", look_back, train=train) for look_back, train in ((96, 90), (720, 105))),
         *(result_of("taylor", look_back, train=train) for look_back, train in ((96, 90), (720, 200))),
     )
     assert crossing_words(group, "linear", TRAINING) == "not clearly up to 720"
-    assert crossing_words(group, "taylor", TRAINING) == f"{crossing_of(group, 'taylor', TRAINING):,.0f}"
+    assert crossing_words(group, "taylor", TRAINING) == _between(group, "taylor")
     assert crossing_words(group, "taylor", INFERENCE) == "not up to 720"
 
 
 def test_conditions_are_facts_that_change_a_cost_but_no_score(tmp_path: Path) -> None:
     mapped = result_of("efficient")
     mapped["data"]["placement"] = {"where": "mapped"}
-    group = section_of(
+    group = group_of(
         tmp_path,
         *(result_of("full", seed=seed) for seed in (1, 2)),
         result_of("linear", config={"training.activation_checkpointing": True}),

@@ -9,7 +9,7 @@ from forecast.runs.read import read_runs
 from tests.report.made import result_of, write_run
 
 
-def section_of(root: Path, *runs: tuple[str, int, dict[str, Any]]) -> RunGroup:
+def group_of(root: Path, *runs: tuple[str, int, dict[str, Any]]) -> RunGroup:
     """Return the only group of runs: mechanism, look-back and other keys of the configuration."""
     for place, (mechanism, look_back, config) in enumerate(runs):
         write_run(root / str(place), result_of(mechanism, look_back, config=config))
@@ -18,7 +18,7 @@ def section_of(root: Path, *runs: tuple[str, int, dict[str, Any]]) -> RunGroup:
 
 
 def test_an_arm_is_its_mechanism_if_no_option_differs(tmp_path: Path) -> None:
-    group = section_of(tmp_path, ("linear", 96, {}), ("full", 96, {}), ("mean", 720, {}), ("full", 720, {}))
+    group = group_of(tmp_path, ("linear", 96, {}), ("full", 96, {}), ("mean", 720, {}), ("full", 720, {}))
     assert group.arms == ["full", "linear", "mean"]
     assert [setting.key for setting in group.settings] == [("full", 96), ("full", 720), ("linear", 96), ("mean", 720)]
     assert (group.reference, group.control, group.look_backs) == ("full", "mean", [96, 720])
@@ -38,26 +38,26 @@ def test_an_arm_is_its_mechanism_if_no_option_differs(tmp_path: Path) -> None:
     ],
 )
 def test_an_option_that_differs_is_in_the_arms_name(tmp_path: Path, config: dict[str, Any], words: str) -> None:
-    group = section_of(tmp_path, ("linear", 96, {}), ("linear", 96, config))
+    group = group_of(tmp_path, ("linear", 96, {}), ("linear", 96, config))
     assert len(group.arms) == 2
     assert any(words in arm.split(", ") for arm in group.arms)
 
 
 def test_options_that_differ_together_are_named_by_one_of_them(tmp_path: Path) -> None:
     other = {"model.patch_length": 1, "optimizer.lr": 0.1, "training.max_steps": 7}
-    group = section_of(tmp_path, *((name, 96, more) for name in ("full", "linear") for more in ({}, other)))
+    group = group_of(tmp_path, *((name, 96, more) for name in ("full", "linear") for more in ({}, other)))
     words = [f"model.patch_length={length}" for length in (1, 24)]
     assert group.arms == [f"{name}, {word}" for name in ("full", "linear") for word in words]
 
 
 def test_options_that_the_mechanism_determines_are_not_in_the_name(tmp_path: Path) -> None:
-    group = section_of(tmp_path, ("full", 96, {}), ("linformer", 96, {"decoder_attention": {"name": "full"}}))
+    group = group_of(tmp_path, ("full", 96, {}), ("linformer", 96, {"decoder_attention": {"name": "full"}}))
     assert group.arms == ["full", "linformer"]
 
 
 def test_look_back_and_options_without_effect_on_scores_make_no_arm(tmp_path: Path) -> None:
     free = {"training.evaluation_batch_size": 4, "training.progress": False, "output_dir": "elsewhere"}
-    group = section_of(tmp_path, ("full", 96, {}), ("full", 720, free))
+    group = group_of(tmp_path, ("full", 96, {}), ("full", 720, free))
     assert group.arms == ["full"]
 
 
@@ -97,7 +97,7 @@ def test_the_nearest_setting_has_equal_conditions_if_there_is_one(tmp_path: Path
 
 def test_the_nearest_setting_shares_the_most_options(tmp_path: Path) -> None:
     ridge = {"model.linear_path": "ridge"}
-    group = section_of(tmp_path, *((name, 96, more) for name in ("full", "linear") for more in ({}, ridge)))
+    group = group_of(tmp_path, *((name, 96, more) for name in ("full", "linear") for more in ({}, ridge)))
     for setting in group.settings:
         nearest = group.nearest("full", setting)
         assert nearest is not None
@@ -118,7 +118,7 @@ def test_seeds_that_name_the_same_data_in_other_words_are_one_setting(tmp_path: 
 def test_two_ways_of_reading_the_dates_are_two_settings(look_backs: tuple[int, ...], tmp_path: Path) -> None:
     formats = ({"data.date_format": "%d/%m/%Y"}, {"data.date_format": "%m/%d/%Y"})
     runs = [(name, length, more) for name in ("full", "mean") for length in look_backs for more in formats]
-    group = section_of(tmp_path, *runs)
+    group = group_of(tmp_path, *runs)
     keys = [setting.key for setting in group.settings]
     assert len(set(keys)) == len(keys) == len(runs)
     assert "full, data.date_format=%d/%m/%Y" in group.arms
