@@ -22,6 +22,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import Row
 from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.panel import PanelForecaster
 from forecast.runs.results import PROGRAM, commit
 from forecast.runs.run import MANIFEST, RESULT
 
@@ -247,7 +248,9 @@ class Entry:
             if not output.is_file():
                 started = time.monotonic()
                 if end not in loaded:
-                    loaded = {end: load(*self.runs(end))}
+                    model = load(*self.runs(end))
+                    assert not isinstance(model, PanelForecaster)
+                    loaded = {end: model}
                 self._forecast_window(loaded[end], cutoff, output)
                 minutes = (time.monotonic() - started) / 60
                 write_json(place / MINUTES, self.minutes | {output.stem: minutes})

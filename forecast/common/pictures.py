@@ -1,6 +1,7 @@
 """Pictures: lines with gaps, and a forecast beside its past."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -64,17 +66,10 @@ def draw_forecast(
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for panel, name in zip(panels, names, strict=True):
-        plot_line(panel, shown.index, shown[name].to_numpy(), color="0.45", linewidth=1, label="past")
-        if truth is not None:
-            plot_line(panel, truth.index, truth[name].to_numpy(), color="black", linewidth=1, label="truth")
-        if naive is not None:
-            plot_line(panel, naive.index, naive[name].to_numpy(), color="tab:green", linewidth=0.9, label="naive")
-        _draw_fan(panel, name, ends or {})
-        plot_line(panel, forecast.index, forecast[name].to_numpy(), color="tab:orange", linewidth=1.6, label="forecast")
-        panel.axvline(forecast.index[0], color="0.8", linewidth=0.8)
+        own = {level: (lower[name], upper[name]) for level, (lower, upper) in (ends or {}).items()}
+        came, simple = (None if frame is None else frame[name] for frame in (truth, naive))
+        _draw_lines(panel, Lines(name, shown[name], forecast[name], came, simple, own))
         panel.set_ylabel(name, fontsize=8, parse_math=False)
-        panel.tick_params(labelsize=8)
-        panel.spines[["top", "right"]].set_visible(False)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)
     figure.suptitle(title, fontsize=8 if absent else 10, y=1 - 0.08 / height, va="top", parse_math=False)
     figure.autofmt_xdate(bottom=0.95 / height)
@@ -82,13 +77,78 @@ def draw_forecast(
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
 
 
-def _draw_fan(panel: Axes, name: str, ends: Ends) -> None:
+@dataclass(frozen=True)
+class Lines:
+    """The lines of one target: its past, its forecast, what came, the naive forecast, and the ends of intervals."""
+
+    name: str
+    past: pd.Series
+    forecast: pd.Series
+    truth: pd.Series | None = None
+    naive: pd.Series | None = None
+    ends: Mapping[float, tuple[pd.Series, pd.Series]] = field(default_factory=dict)
+
+
+SHEET = 9
+"""Series on a sheet."""
+
+
+def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
+    """Write a PNG with a panel for each of at most `SHEET` series, three in a row, each with its own dates."""
+    rows = -(-len(panels) // 3)
+    figure = Figure(figsize=(12, 0.9 + 2.1 * rows))
+    FigureCanvasAgg(figure)
+    height = 0.9 + 2.1 * rows
+    figure.subplots_adjust(left=0.05, right=0.99, top=1 - 0.65 / height, bottom=0.75 / height, hspace=0.55, wspace=0.16)
+    axes = figure.subplots(rows, 3, squeeze=False).ravel()
+    for panel, lines in zip(axes, panels, strict=False):
+        shown = replace(lines, past=lines.past.iloc[-3 * len(lines.forecast) :])
+        _draw_lines(panel, shown)
+        panel.set_title(shorten(lines.name, 48, placeholder=" …"), fontsize=8, parse_math=False)
+        panel.xaxis.set_major_locator(AutoDateLocator(maxticks=5))
+        panel.xaxis.set_major_formatter(ConciseDateFormatter(panel.xaxis.get_major_locator()))
+        panel.tick_params(labelsize=7)
+    for panel in axes[len(panels) :]:
+        panel.set_axis_off()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)
+    figure.suptitle(title, fontsize=10, y=1 - 0.08 / height, va="top", parse_math=False)
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+
+
+def best_median_worst(errors: np.ndarray) -> list[int]:
+    """Return the places of the three smallest, middle and largest errors (S,); all, rising, if there are at most nine.
+
+    NaN counts as largest.
+    """
+    order = np.argsort(errors)
+    if len(order) <= SHEET:
+        return [int(place) for place in order]
+    middle = len(order) // 2
+    return [int(place) for place in (*order[:3], *order[middle - 1 : middle + 2], *order[-3:])]
+
+
+def _draw_lines(panel: Axes, lines: Lines) -> None:
+    plot_line(panel, lines.past.index, lines.past.to_numpy(), color="0.45", linewidth=1, label="past")
+    if lines.truth is not None:
+        plot_line(panel, lines.truth.index, lines.truth.to_numpy(), color="black", linewidth=1, label="truth")
+    if lines.naive is not None:
+        plot_line(panel, lines.naive.index, lines.naive.to_numpy(), color="tab:green", linewidth=0.9, label="naive")
+    _draw_fan(panel, lines.ends)
+    forecast = lines.forecast
+    plot_line(panel, forecast.index, forecast.to_numpy(), color="tab:orange", linewidth=1.6, label="forecast")
+    panel.axvline(forecast.index[0], color="0.8", linewidth=0.8)
+    panel.tick_params(labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_fan(panel: Axes, ends: Mapping[float, tuple[pd.Series, pd.Series]]) -> None:
     """Shade the intervals of a target, the widest first."""
     for place, (level, (lower, upper)) in enumerate(sorted(ends.items(), reverse=True)):
         panel.fill_between(
             lower.index,
-            lower[name].to_numpy(),
-            upper[name].to_numpy(),
+            lower.to_numpy(),
+            upper.to_numpy(),
             color="tab:orange",
             alpha=min(0.6, 0.2 + 0.15 * place),
             linewidth=0,

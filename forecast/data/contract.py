@@ -11,7 +11,7 @@ from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
 from forecast.data.holidays import Holidays
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
-from forecast.data.scaler import Scaler
+from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.tables.clock import Clock
 from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
@@ -47,6 +47,8 @@ class DataContract:
         Columns that identified the series of a long table, which training merged.
     unread
         Known covariates of training that the forecast does not depend on: a table may lack them.
+    least_context
+        Fewest rows of a series of a panel; None: one series.
 
     Raises
     ------
@@ -57,7 +59,7 @@ class DataContract:
     roles: Roles
     reading: Reading
     clock: Clock
-    scaler: Scaler = field(repr=False)
+    scaler: Scaler | SeriesScaler = field(repr=False)
     context_length: int
     horizon: int
     cycles: list[str] = field(default_factory=list)
@@ -66,6 +68,7 @@ class DataContract:
     shown: str | None = None
     merged: Sequence[str] = ()
     unread: list[str] = field(default_factory=list)
+    least_context: int | None = None
 
     def __post_init__(self) -> None:
         for key, value in (self.roles.named | {"unread": self.unread, "cycles": self.cycles}).items():
@@ -93,7 +96,8 @@ class DataContract:
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], context_length: int, horizon: int) -> "DataContract":
         """Return the contract of a `to_dict` state; raise an error for values that no contract has."""
-        data, scaler = state["data"], Scaler.from_dict(state["scaler"])
+        data, scales = state["data"], state["scaler"]
+        scaler = SeriesScaler.from_dict(scales) if "names" in scales else Scaler.from_dict(scales)
         reading = Reading(
             time_column=data["time_column"],
             time_format=TimeFormat.of(data),
@@ -115,6 +119,7 @@ class DataContract:
             shown=data.get("shown_frequency"),
             merged=data.get("merged", ()),
             unread=data.get("unread", []),
+            least_context=data.get("least_context"),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,6 +129,7 @@ class DataContract:
             "encoder": encoder.to_dict() if encoder.known or encoder.past_categories else None,
             "holidays": None if self.holidays is None else self.holidays.to_dict(),
             "unread": self.unread or None,
+            "least_context": self.least_context,
         }
         steps = {
             "shown_frequency": self.shown,
@@ -169,7 +175,7 @@ class DataContract:
         """The roles with which a table is read: text is refused where training read numbers."""
         named = self.categorical
         numeric = [name for name in self.covariates if name not in named]
-        return Roles(self.targets, self.roles.past, self.known, named, numeric)
+        return Roles(self.targets, self.roles.past, self.known, named, numeric, ids=self.roles.ids)
 
     @property
     def categorical(self) -> list[str]:

@@ -22,7 +22,7 @@ from forecast.data.known import (
     static_features,
 )
 from forecast.data.mapped import Address, Recipe
-from forecast.data.scaler import Scaler, check_spikes
+from forecast.data.scaler import Scaler, SeriesScaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
 from forecast.data.storage import IN_MEMORY, Placed, Placing, place
@@ -33,7 +33,7 @@ from forecast.tables.clock import Clock
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.sentinels import sentinel_warnings
-from forecast.tables.series import Series
+from forecast.tables.series import Rows, Series
 
 
 def _measured(series: Series, names: Sequence[str], rows: slice) -> pd.DataFrame:
@@ -156,9 +156,9 @@ class ForecastData(lightning.LightningDataModule):
         self.group = ALONE
         frame = source.series.frame[source.columns]
         self.index, raw = pd.DatetimeIndex(frame.index), frame.to_numpy(np.float64)
-        self.split = split_rows(len(raw), **split)
-        train = slice(self.split.train.start, self.split.train.stop)
-        self.scaler = self._fit_scaler(raw, train)
+        self.split = split_rows(source.series.num_steps, **split)
+        train = self.train_rows = self._train_rows()
+        self.scaler: Scaler | SeriesScaler = self._fit_scaler(raw, train)
         self.cycles = self._choose_cycles(train)
         self.encoder = self._fit_encoder(train, horizon)
         self.layout = self._choose_layout(context_length, horizon)
@@ -168,7 +168,11 @@ class ForecastData(lightning.LightningDataModule):
         first = training_targets(self.split.train, first_origin, context_length, horizon)
         self._cut_parts(self._table(placed, context_length, horizon), vars(self.split) | {"train": first})
 
-    def _fit_scaler(self, raw: np.ndarray, train: slice) -> Scaler:
+    def _train_rows(self) -> Rows:
+        """Return the rows of the training split."""
+        return slice(self.split.train.start, self.split.train.stop)
+
+    def _fit_scaler(self, raw: np.ndarray, train: Rows) -> Scaler | SeriesScaler:
         """Return the scaler of the training rows; check them for spikes and all rows for their range."""
         columns = self.source.columns
         measured = self.source.series.observed_of(columns, train)
@@ -177,14 +181,14 @@ class ForecastData(lightning.LightningDataModule):
         scaler.check_range(raw, self.index)
         return scaler
 
-    def _choose_cycles(self, train: slice) -> tuple[str, ...]:
+    def _choose_cycles(self, train: Rows) -> tuple[str, ...]:
         """Return the user's calendar cycles, or the cycles that the training rows show."""
         if self.source.cycles is not None:
             return self.source.cycles
         frequency = self.source.series.frequency
         return calendar_cycles(frequency, span_of(self.index[train], frequency))
 
-    def _fit_encoder(self, train: slice, horizon: int) -> KnownEncoder:
+    def _fit_encoder(self, train: Rows, horizon: int) -> KnownEncoder:
         """Return the encoding of the covariates, fitted on the training rows; refuse a copy of a target."""
         source, series, frame = self.source, self.source.series, self.source.series.frame
         numbers = [name for name in source.roles.known if name not in series.labels]
@@ -193,13 +197,18 @@ class ForecastData(lightning.LightningDataModule):
         self._parts_notes: list[str] = []
         encoder = KnownEncoder.fit(series, source.roles.known, source.roles.past, train)
         if encoder.known:
-            last = slice(max(train.start, train.stop - MOST_COMPARED), train.stop)
+            last = self._compared_rows()
             roles = encoder.known, source.targets, source.columns[len(source.targets) :]
             compared, targets, others = (_measured(series, names, last) for names in roles)
             check_copies(compared, targets, horizon)
             self._parts_notes = check_parts(compared, targets, others, horizon)
         encoder.check_range(frame, "the table")
         return encoder
+
+    def _compared_rows(self) -> slice:
+        """Return consecutive rows of the training split, in which copies of a target are looked for."""
+        stop = self.split.train.stop
+        return slice(max(self.split.train.start, stop - MOST_COMPARED), stop)
 
     def _choose_layout(self, context_length: int, horizon: int) -> KnownLayout:
         """Return the columns of the known inputs."""
@@ -211,7 +220,7 @@ class ForecastData(lightning.LightningDataModule):
 
     def _constant_notes(self) -> list[str]:
         """Return a note for each target with a single value in training: its intervals may have no width."""
-        series, rows = self.source.series, slice(self.split.train.start, self.split.train.stop)
+        series, rows = self.source.series, self.train_rows
         notes = []
         for name in self.source.targets:
             values, observed = series.frame[name].to_numpy()[rows], series.observed_of([name], rows)
@@ -259,11 +268,25 @@ class ForecastData(lightning.LightningDataModule):
                 continue
             self.parts[part], self.left_out[part] = self._cut(table, rows, part)
 
+    def _scaled(self, raw: np.ndarray, piece: slice) -> np.ndarray:
+        """Return the z-scores of some rows, (N, C_in)."""
+        assert isinstance(self.scaler, Scaler)
+        return self.scaler.transform(raw[piece])
+
+    def stride_of(self, part: str) -> int:
+        """Return how many steps lie between the origins of a scored split."""
+        return self.evaluation_stride
+
+    def original(self, values: np.ndarray, batch: Batch) -> np.ndarray:
+        """Return original units, float64, of z-scores (B, n, C) of the first C targets of a batch."""
+        assert isinstance(self.scaler, Scaler)
+        return self.scaler.inverse(values, self.source.targets[: values.shape[-1]])
+
     def _recipes(self, raw: np.ndarray) -> list[Recipe]:
         """Return the recipes of the table: z-scores, known inputs and, if values were filled, their mask."""
         series, columns, rows = self.source.series, self.source.columns, len(raw)
         recipes = [
-            Recipe(rows, len(columns), np.float32, lambda piece: self.scaler.transform(raw[piece])),
+            Recipe(rows, len(columns), np.float32, lambda piece: self._scaled(raw, piece)),
             Recipe(rows, self.layout.width, np.float32, self._known),
         ]
         if series.observed is not None:
@@ -389,7 +412,7 @@ class ForecastData(lightning.LightningDataModule):
 
     def training_range(self) -> TrainingRange:
         """Return the limits of the training rows and of their look-backs, of channels and known numbers."""
-        rows = slice(self.split.train.start, self.split.train.stop)
+        rows = self.train_rows
         columns = [*self.source.columns, *self.encoder.numbers]
         frame = self.source.series.frame
         values = (frame if list(frame.columns) == columns else frame[columns]).to_numpy(np.float64, copy=False)[rows]

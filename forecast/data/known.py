@@ -18,7 +18,7 @@ from forecast.data.holidays import Holidays
 from forecast.data.scaler import LARGEST
 from forecast.tables.labels import EMPTY
 from forecast.tables.roles import KNOWN
-from forecast.tables.series import Series
+from forecast.tables.series import Rows, Series
 
 Labels = Mapping[str, Sequence[str]]
 """Labels of each categorical column: the cell n of its column stands for `labels[column][n]`."""
@@ -155,7 +155,7 @@ class KnownEncoder:
     past_categories: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def fit(cls, series: Series, known: Sequence[str], past: Sequence[str], train: slice) -> "KnownEncoder":
+    def fit(cls, series: Series, known: Sequence[str], past: Sequence[str], train: Rows) -> "KnownEncoder":
         """Return the encoder of the known covariates and of the categorical past covariates."""
         numbers = [name for name in known if name not in series.labels]
         observed = series.observed_of(numbers, train)
@@ -307,7 +307,7 @@ def _statistics(name: str, values: np.ndarray) -> tuple[float, float]:
     return mean, deviation if deviation > rounding else 1.0
 
 
-def _seen(series: Series, name: str, train: slice) -> list[str]:
+def _seen(series: Series, name: str, train: Rows) -> list[str]:
     """Return the labels of a categorical column in the training rows, sorted."""
     codes = series.frame[name].to_numpy()[train]
     labels = sorted({series.labels[name][int(code)] for code in np.unique(codes)})

@@ -57,6 +57,83 @@ def check_spikes(
             )
 
 
+def statistics_by_series(
+    values: np.ndarray, series: np.ndarray, count: int, observed: np.ndarray | None, enough: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of each series of a panel, (S, C), from its training rows.
+
+    `values` (N, C) are the training rows in original units, `series` (N,) their series, `observed` (N, C) is False
+    where a value was filled. The variance of a series with fewer than `enough` values is a weighted mean of its own and
+    that of a series of its level in the pool; a constant series has the latter alone, or 1.
+    """
+    seen = np.isfinite(values) if observed is None else observed
+    mean, variance = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
+    for place in range(values.shape[1]):
+        rows = seen[:, place]
+        column, of = values[rows, place], series[rows]
+        size = np.bincount(of, minlength=count)
+        mean[:, place] = np.bincount(of, column, count) / np.maximum(size, 1)
+        squares = np.bincount(of, (column - mean[of, place]) ** 2, count)
+        own = squares / np.maximum(size, 1)
+        level = np.abs(mean[:, place])
+        own = np.where(own > (ROUNDING * level) ** 2, own, 0.0)  # a constant has a deviation of this size at most
+        usual = (own > 0) & (level > 0) & (size >= 2)
+        ratio = float(np.median(np.sqrt(own[usual]) / level[usual])) if usual.any() else 1.0
+        pooled = np.where(level > 0, ratio * level, 1.0) ** 2
+        weight = np.where(own > 0, np.minimum(size / enough, 1.0), 0.0)
+        variance[:, place] = weight * own + (1 - weight) * pooled
+    return mean, np.sqrt(variance)
+
+
+ROUNDING = 1e-12
+"""Deviation of a constant series by rounding, as a share of its level."""
+
+
+class SeriesScaler:
+    """Mean and standard deviation of each series of a panel over its training rows.
+
+    `mean` and `scale` have shape (S, C), float64, original units. `names` are the ids of the series.
+    """
+
+    def __init__(
+        self, mean: np.ndarray, scale: np.ndarray, columns: Sequence[str], names: Sequence[Sequence[str]]
+    ) -> None:
+        self.mean = np.asarray(mean, dtype=np.float64)
+        self.scale = np.asarray(scale, dtype=np.float64)
+        self.columns = tuple(str(name) for name in columns)
+        self.names = tuple(tuple(str(label) for label in name) for name in names)
+        if not self.mean.shape == self.scale.shape == (len(self.names), len(self.columns)):
+            raise ValueError(f"{self.mean.shape} means, {self.scale.shape} scales, {len(self.names)} series")
+
+    def decimals(self, columns: Sequence[str]) -> dict[str, int]:
+        """Return the decimals with which forecasts of each column are written, as `Scaler.decimals` of the smallest."""
+        return Scaler(self.mean.min(0), self.scale.min(0), self.columns).decimals(columns)
+
+    def transform(self, values: np.ndarray, series: np.ndarray) -> np.ndarray:
+        """Return the z-scores, float64, of rows (N, C) of the series (N,)."""
+        return np.asarray((np.asarray(values, dtype=np.float64) - self.mean[series]) / self.scale[series])
+
+    def inverse(self, values: np.ndarray, series: np.ndarray) -> np.ndarray:
+        """Return original units, float64, of z-scores (B, h, C) of the first C columns of the series (B,)."""
+        count = values.shape[-1]
+        mean, scale = (table[series, None, :count] for table in (self.mean, self.scale))
+        return np.asarray(values, dtype=np.float64) * scale + mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as plain lists; JSON keeps all digits."""
+        return {
+            "columns": list(self.columns),
+            "names": [list(name) for name in self.names],
+            "mean": self.mean.tolist(),
+            "scale": self.scale.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> SeriesScaler:
+        """Return the scaler of a `to_dict` state."""
+        return cls(np.array(state["mean"]), np.array(state["scale"]), state["columns"], state["names"])
+
+
 class Scaler:
     """Mean and standard deviation of each column over the training rows.
 

@@ -28,6 +28,13 @@ LONGEST_NAME = 100
 _NAMES = ("time_column", "time_columns", *OPTIONS.values(), "categorical", "perfect_foresight")
 """Options that name columns of the table."""
 
+DATE, END = "date", "end"
+
+ERROR, DROP = "error", "drop"
+
+MOST_WINDOWS = 50_000
+"""Most windows of validation, and of test, of a long table."""
+
 _TAKEN = ("sweeps", "benchmark")
 """Folders under `output_dir` that are not names of data."""
 
@@ -92,6 +99,28 @@ class DataSettings:
     targets: list[Any] | None = option("Columns to forecast; null: every column that is not a covariate.")
     past_covariates: list[Any] = option("Columns that are inputs up to the start of the forecast.")
     known_covariates: list[Any] = option("Columns whose future is known, such as a weather forecast.", default=())
+    id_columns: list[Any] = option(
+        "Columns that identify the series of a long table, such as [store]; empty: one series.", default=(), only=FILE
+    )
+    split_by: str = option(
+        "Splits of a long table: date (the same dates for all series), or end (counted from the end of each).",
+        default=DATE,
+        choices=(DATE, END),
+        only=FILE,
+    )
+    least_context: int | None = option(
+        "Fewest rows before a forecast of a series in a long table; null: a patch.",
+        unit="steps",
+        default=None,
+        least=1,
+        only=FILE,
+    )
+    short_series: str = option(
+        "Series of a long table that are too short for a forecast: error or drop.",
+        default=ERROR,
+        choices=(ERROR, DROP),
+        only=FILE,
+    )
     static_covariates: dict[str, Any] | None = option(
         "Properties of the targets, such as region: {load_1: north, load_2: south}.",
         default=None,

@@ -74,6 +74,10 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
         digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
         series = read_series(path, roles, reading)
         _check_date_format_acts(config, series, path)
+    if series.ids is not None:
+        roles = replace(roles, ids=list(series.ids.columns))
+    elif roles.ids:
+        roles = replace(roles, ids=[])
     targets = roles.targets
     if targets is None:
         targets = [name for name in series.frame.columns if name not in roles.covariates]

@@ -1,4 +1,4 @@
-"""Windows of a series, their batches on the device, and the choice of windows with filled values."""
+"""Windows of a series or a panel, their batches on the device, and the choice of windows with filled values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +36,8 @@ class Batch(NamedTuple):
     `past` (B, T, C_in) and `future` (B, h, C_out) are z-scores of the training split, the targets first;
     `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance; `past_observed` and
     `future_observed` are masks of the shapes of `past` and `future`, None if every value was measured
-    or, in the past, fills are read as values; `origin` (B,) is the row of the first target.
+    or, in the past, fills are read as values; `origin` (B,) is the row of the first target. `series` (B,) is the place
+    of each window's series in a panel, None in a table of one series.
     """
 
     past: Tensor
@@ -46,6 +47,7 @@ class Batch(NamedTuple):
     future: Tensor
     future_observed: Tensor | None
     origin: Tensor
+    series: Tensor | None = None
 
 
 def start_rows(targets: range, context_length: int, horizon: int, *, part: str) -> Tensor:
@@ -80,6 +82,23 @@ def thinned_places(count: int, every: int) -> Tensor:
     return (count - 1 - torch.arange(neighbourhoods) * every - drawn).clamp(min=0).flip(0)
 
 
+class SeriesRows(NamedTuple):
+    """The rows of a panel.
+
+    `series` (N,) is the place of each row's series, `step` (N,) its step on the common clock. `first` (S,) is the row
+    of each series before which there is padding; None: no look-back reads any.
+    """
+
+    series: Tensor
+    step: Tensor
+    first: Tensor | None = None
+
+    def to(self, device: torch.device | str) -> "SeriesRows":
+        """Return the same rows on `device`."""
+        first = None if self.first is None else self.first.to(device)
+        return SeriesRows(self.series.to(device), self.step.to(device), first)
+
+
 @dataclass(frozen=True)
 class Windows:
     """Windows over one table; no data is copied until a batch is requested.
@@ -89,7 +108,7 @@ class Windows:
     values, known
         Shapes (N, C_in), z-scores, the `num_targets` = C_out targets first, and (N, F), inputs known in advance.
     starts
-        Shape (W,), int64, the first context row of each window.
+        Shape (W,), int64, the first context row of each window, in order of time.
     context_length, horizon
         T and h, in steps.
     observed
@@ -100,6 +119,8 @@ class Windows:
         Device of the batches of a table in a file; None: the table is in memory, on the device of its batches.
     layout
         Columns of `known`. The future of past categories is replaced by *unknown* and cannot leak.
+    panel
+        The series and the step of each row; None: the rows are those of one series, in order.
     """
 
     values: Tensor
@@ -112,6 +133,7 @@ class Windows:
     past_masked: bool = True
     mapped_for: torch.device | None = None
     layout: KnownLayout = NO_COVARIATES
+    panel: SeriesRows | None = None
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -125,6 +147,7 @@ class Windows:
         """Return the same windows with their batches on `device`, and also their table unless it is mapped."""
         if self.mapped_for is not None:
             return replace(self, mapped_for=torch.device(device))
+        panel = None if self.panel is None else self.panel.to(device)
         observed = None if self.observed is None else self.observed.to(device)
         return replace(
             self,
@@ -132,6 +155,7 @@ class Windows:
             known=self.known.to(device),
             starts=self.starts.to(device),
             observed=observed,
+            panel=panel,
         )
 
     def every(self, step: int) -> "Windows":
@@ -144,9 +168,14 @@ class Windows:
         return replace(self, starts=self.starts[thinned_places(len(self), every).to(self.starts.device)])
 
     @property
+    def steps(self) -> Tensor:
+        """The step of each window's first context row, rising, (W,), on the CPU; equal for all series of a date."""
+        return (self.starts if self.panel is None else self.panel.step[self.starts]).cpu().contiguous()
+
+    @property
     def overlap(self) -> int:
-        """Most consecutive windows that share targets with the first of them, itself included."""
-        starts = self.starts.cpu().contiguous()
+        """Most consecutive windows that share dates of targets with the first of them, itself included."""
+        starts = self.steps
         shared = torch.searchsorted(starts, starts + self.horizon) - torch.arange(len(starts))
         return int(shared.max()) if len(starts) else 1
 
@@ -209,15 +238,29 @@ class Windows:
         assert known is not None
         assert first is not None
         length, targets = self.context_length, self.num_targets
+        series = None if self.panel is None else self.panel.series[first.to(self.panel.series.device)].to(self.device)
+        past_observed = observed[:, :length] if observed is not None and self.past_masked else None
+        if past_observed is None and series is not None:
+            past_observed = self._outside_padding(values, first, series)
         return Batch(
             past=values[:, :length],
             past_known=known[:, :length],
             future_known=self.layout.future(known[:, length:]),
-            past_observed=observed[:, :length] if observed is not None and self.past_masked else None,
+            past_observed=past_observed,
             future=values[:, length:, :targets],
             future_observed=None if observed is None else observed[:, length:, :targets],
             origin=first + length,
+            series=series,
         )
+
+    def _outside_padding(self, values: Tensor, first: Tensor, series: Tensor) -> Tensor | None:
+        """Return where the look-backs are not padding, (B, T, C_in); None if no look-back reads any."""
+        assert self.panel is not None
+        if self.panel.first is None:
+            return None
+        rows = first[:, None] + torch.arange(self.context_length, device=first.device)
+        inside = rows >= self.panel.first.to(first.device)[series][:, None]
+        return inside[..., None].expand(-1, -1, values.shape[2])
 
 
 def _every_slice(table: Tensor, length: int) -> Tensor:

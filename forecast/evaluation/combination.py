@@ -8,7 +8,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from forecast.data.windows import Windows
+from forecast.data.windows import Windows, thinned_places
 from forecast.evaluation.holdout import Block, blocks
 from forecast.evaluation.mixing import independent_blocks
 from forecast.evaluation.ridge import LinearMap
@@ -77,8 +77,7 @@ class Members:
         parts: Sequence[tuple[Sequence[LinearMap], Windows]],
     ) -> "Members":
         """Return the members with their products; `parts` are those of the training windows, with their maps."""
-        scored = _thin(validation)
-        places = torch.searchsorted(validation.starts.contiguous(), scored.starts).cpu()
+        scored, places = _thin(validation), thinned_places(len(validation), _every(validation))
         products = torch.full((len(validation), len(maps), len(maps)), torch.nan, dtype=torch.float64)
         on_validation = _products(maps, scored)
         trained = torch.cat([_products(own, _thin(part)) for own, part in parts]) if parts else on_validation
@@ -173,7 +172,12 @@ def mixture(maps: Sequence[LinearMap], weights: Tensor) -> LinearMap:
 
 
 def _thin(windows: Windows) -> Windows:
-    return windows.thinned(max(1, math.ceil(len(windows) / MAX_WINDOWS)))
+    return windows.thinned(_every(windows))
+
+
+def _every(windows: Windows) -> int:
+    """Return k such that one of every k windows is scored."""
+    return max(1, math.ceil(len(windows) / MAX_WINDOWS))
 
 
 def _products(maps: Sequence[LinearMap], windows: Windows) -> Tensor:

@@ -1,5 +1,6 @@
 """Evaluation of a forecaster on every window of a split, the same for models and baselines."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from forecast.evaluation.interval_scores import IntervalScores, IntervalSums
 from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.limits import Limits, WindowLimits
 from forecast.evaluation.metrics import ErrorSums, RelativeSums, Scores, Units, windows_at_once
+from forecast.evaluation.series_scores import SeriesSums, scored_quantiles
 from forecast.model.normalization import window_spread
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class Evaluation:
         Processor time and other processes during the timed batches; unknown if several processes share the windows.
     intervals
         Sums of the losses of calibrated quantiles; None unless a calibration was given.
+    by_id
+        Sums of each series of a panel; None for another table, or unless units were given.
     """
 
     sums: ErrorSums
@@ -70,14 +74,18 @@ class Evaluation:
     spread: np.ndarray | None = None
     held: np.ndarray | None = None
     intervals: IntervalSums | None = None
+    by_id: SeriesSums | None = None
 
     def original(self, scale: np.ndarray) -> Scores:
         """Return the scores in original units and, if units were given, the relative scores."""
+        if self.by_id is not None:
+            scores = self.by_id.pooled()
+            return {name: value for name, value in scores.items() if name not in ("sql", "wql")}
         return self.sums.original(scale) | ({} if self.relative is None else self.relative.scores(self.sums))
 
     def by_step(self, scale: np.ndarray) -> list[IntervalScores]:
         """Return all scores of each horizon step, in order."""
-        rows = self.sums.by_step(scale)
+        rows = self.sums.by_step(None if self.by_id is not None else scale)
         more: list[Scores] = [{}] * len(rows) if self.relative is None else self.relative.by_step(self.sums)
         intervals = [{}] * len(rows) if self.intervals is None else self.intervals.by_step(*self._units())
         return [{**row, **other, **scores} for row, other, scores in zip(rows, more, intervals, strict=True)]
@@ -94,12 +102,23 @@ class Evaluation:
 
     def interval_scores(self) -> dict[str, Any] | None:
         """Return the scores of intervals, and the share of targets at or below each quantile; None if not scored."""
-        if self.intervals is None or self.relative is None:
+        if self.intervals is None or (self.relative is None and self.by_id is None):
             return None
-        return {**self.intervals.scores(*self._units()), "reliability": self.intervals.reliability()}
+        scores: dict[str, Any] = {**self.intervals.scores(*self._units())}
+        if self.by_id is not None:
+            pooled = self.by_id.pooled()
+            scores |= {name: None if math.isnan(pooled[name]) else pooled[name] for name in ("sql", "wql")}
+        return {**scores, "reliability": self.intervals.reliability()}
 
     def _units(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return scale and seasonal error of each series, (C,), and the mean of |target|, (h, C), original units."""
+        """Return scale and seasonal error of each series, (C,), and the mean of |target|, (h, C), original units.
+
+        A panel has none for all its series: NaN.
+        """
+        if self.by_id is not None:
+            horizon, targets = self.sums.count.shape
+            none = np.full(targets, np.nan)
+            return none, none, np.full((horizon, targets), np.nan)
         assert self.relative is not None
         units = self.relative.units
         season = np.where(units.seasonal_error > units.least, units.seasonal_error, np.nan)
@@ -151,7 +170,9 @@ def _evaluate_share(
 ) -> Evaluation:
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
-    relative = None if units is None else RelativeSums.zeros(units, windows.horizon, device)
+    is_panel = windows.panel is not None
+    relative = None if units is None or is_panel else RelativeSums.zeros(units, windows.horizon, device)
+    by_id = SeriesSums.zeros(units, device) if units is not None and is_panel else None
     if past is not None:
         calibration = past.adaptive.calibration
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
@@ -169,16 +190,22 @@ def _evaluate_share(
             if relative is not None:
                 relative.update(point, part.future, part.future_observed)
             scores.append((part.origin.cpu(), mse.cpu(), mae.cpu()))
+            quantiles: list[Tensor] | None = None
             if keep_residuals or intervals is not None:
                 spread = spread_of(part)
                 own = None if own is None else own.near(point, spread)
                 if intervals is not None:
                     scaled = (forecast, spread) if past is None else past.scaled(part, forecast, spread)
                     intervals.update(*scaled, part.future, part.future_observed, own)
+                    if by_id is not None:
+                        quantiles = scored_quantiles(intervals.calibration, *scaled, own)
                 if keep_residuals:
                     kept = is_kept[seen : seen + len(forecast)].nonzero()[:, 0].to(forecast.device)
                     held = torch.zeros_like(part.future, dtype=torch.bool) if own is None else own.held(part.future)
                     residuals.append((_residuals(part, forecast, kept).cpu(), spread[kept].cpu(), held[kept].cpu()))
+            if by_id is not None:
+                assert part.series is not None
+                by_id.update(part.series, point, part.future, part.future_observed, quantiles)
             seen += len(forecast)
         del part  # a view that would keep the whole batch during the next forecast
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
@@ -196,6 +223,7 @@ def _evaluate_share(
         windows_per_s=timer.windows / timer.seconds if timer.seconds else float("nan"),
         relative=relative,
         load=UNKNOWN if timer.load_from is None else load_since(timer.load_from),
+        by_id=by_id,
     )
 
 
@@ -294,7 +322,7 @@ def limits_of(limits: Limits, batch: Batch) -> WindowLimits:
     """Return the limits of the targets of a batch."""
     series, horizon = batch.future.shape[2], batch.future.shape[1]
     observed = None if batch.past_observed is None else batch.past_observed[..., :series]
-    return limits.at(batch.past[..., :series], observed, horizon)
+    return limits.at(batch.past[..., :series], observed, horizon, batch.series)
 
 
 class _Timer:
@@ -342,11 +370,12 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
     sums = ours.sums.over(group)
     relative = None if ours.relative is None else ours.relative.over(group)
     intervals = None if ours.intervals is None else ours.intervals.over(group)
+    by_id = None if ours.by_id is None else ours.by_id.over(group)
     shares = group.collect(
         (ours.origin, ours.mse, ours.mae, ours.residuals, ours.spread, ours.held, ours.windows_per_s)
     )
     if shares is None:
-        return replace(ours, sums=sums, relative=relative, intervals=intervals, load=UNKNOWN)
+        return replace(ours, sums=sums, relative=relative, intervals=intervals, load=UNKNOWN, by_id=by_id)
     origin, mse, mae, residuals, spread, held, rates = zip(*shares, strict=True)
     return Evaluation(
         sums=sums,
@@ -360,6 +389,7 @@ def _gather(ours: Evaluation, group: Group) -> Evaluation:
         relative=relative,
         intervals=intervals,
         load=UNKNOWN,
+        by_id=by_id,
     )
 
 
@@ -416,7 +446,7 @@ def errors_by_part(evaluation: Evaluation, data: "ForecastData") -> PartErrors |
     None for steps of a year or longer.
     """
     part = calendar_part(data.source.series.frequency)
-    if part is None:
+    if part is None or evaluation.by_id is not None:  # errors of many series have no common unit
         return None
     assert evaluation.residuals is not None
     _, horizon, series, quantiles = evaluation.residuals.shape

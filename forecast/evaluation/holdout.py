@@ -69,7 +69,7 @@ class Block:
 def blocks(windows: Windows) -> list[Block] | None:
     """Return blocks of nearly equal size, which hold all windows; None if one would have no target to select by."""
     measured = windows.with_target.cpu()
-    starts, count = windows.starts.cpu().contiguous(), len(windows)
+    starts, count = windows.steps, len(windows)
     ends = [count * place // NUM_BLOCKS for place in range(NUM_BLOCKS + 1)]
     found = []
     for first, stop in pairwise(ends):
@@ -86,7 +86,7 @@ def halves(windows: Windows) -> tuple[range, range] | None:
 
     No target belongs to both. Windows in the middle that share targets with both belong to neither.
     """
-    starts = windows.starts.cpu().contiguous()
+    starts = windows.steps
     first_late = torch.searchsorted(starts, starts + windows.horizon)  # of each last early window
     early, late = torch.arange(len(starts)) + 1, len(starts) - first_late
     possible = late > 0

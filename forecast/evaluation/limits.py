@@ -23,7 +23,10 @@ UPPER = (100.0, 1.0)
 
 @dataclass(frozen=True)
 class Limits:
-    """Lower and upper limit of each target, (C,), infinite where there is none; `period` is its season in steps."""
+    """Lower and upper limit of each target, (C,), infinite where there is none; `period` is its season in steps.
+
+    As z-scores of a panel they are those of each of its S series, (S, C).
+    """
 
     lower: Tensor
     upper: Tensor
@@ -50,19 +53,26 @@ class Limits:
         return cls(torch.from_numpy(lower), torch.from_numpy(upper), period)
 
     def scaled(self, mean: np.ndarray, scale: np.ndarray, device: torch.device | str = "cpu") -> "Limits":
-        """Return the limits as z-scores, float32, equal to those of values on them."""
+        """Return the limits as z-scores, float32, equal to those of values on them.
+
+        `mean` and `scale` have the shape (C,), or (S, C) for each series of a panel.
+        """
         low, high = (
             torch.from_numpy(((limit.numpy() - mean) / scale).astype(np.float32)).to(device)
             for limit in (self.lower, self.upper)
         )
         return Limits(low, high, self.period)
 
-    def at(self, past: Tensor, observed: Tensor | None, horizon: int) -> "WindowLimits":
-        """Return the limits of windows with a look-back (B, T, C); a limit that one crosses does not hold there."""
+    def at(self, past: Tensor, observed: Tensor | None, horizon: int, series: Tensor | None = None) -> "WindowLimits":
+        """Return the limits of windows with a look-back (B, T, C); a limit that one crosses does not hold there.
+
+        `series` (B,) are the series of the windows of a panel.
+        """
         seen = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
-        crossed = (((past < self.lower) & seen).any(1), ((past > self.upper) & seen).any(1))
-        lower = torch.where(crossed[0], -torch.inf, self.lower.to(past))[:, None]
-        upper = torch.where(crossed[1], torch.inf, self.upper.to(past))[:, None]
+        low, high = (each if series is None else each[series][:, None] for each in (self.lower, self.upper))
+        crossed = (((past < low) & seen).any(1, keepdim=True), ((past > high) & seen).any(1, keepdim=True))
+        lower = torch.where(crossed[0], -torch.inf, low.to(past))
+        upper = torch.where(crossed[1], torch.inf, high.to(past))
         shares = [self._share((past == limit) & seen, seen, horizon) for limit in (lower, upper)]
         return WindowLimits(lower, upper, *shares)
 

@@ -129,7 +129,7 @@ def choose_start(
         own = each_series and train.num_targets > 1
         return _Trial(windows, fitted_on, [shared, *([fit_series(fitted_on, validation, shared)] if own else [])])
 
-    span = int(validation.starts[-1] - validation.starts[0]) + validation.horizon
+    span = int(validation.steps[-1] - validation.steps[0]) + validation.horizon
     is_short = span < ENOUGH * validation.horizon
     parts = cross_validation(train, ridge.every) if is_short else []
     trials = [trial(validation, train, ridge), *(trial(part, rest, refit(rest, ridge)) for part, rest in parts)]
@@ -164,14 +164,16 @@ def cross_validation(train: Windows, every: int) -> list[tuple[Windows, Windows]
 
     One of every `every` neighbouring windows is used. The list is empty if no other windows are left for some part.
     """
-    starts = train.thinned(every).starts
-    pairs = []
-    for part in starts.tensor_split(PARTS):
-        if not len(part):
+    thinned = train.thinned(every)
+    steps, pairs = thinned.steps, []
+    for places in torch.arange(len(thinned)).tensor_split(PARTS):
+        if not len(places):
             return []
-        rest = starts[(starts <= part[0] - train.horizon) | (starts >= part[-1] + train.horizon)]
-        if not len(rest):
+        first, last = steps[places[0]], steps[places[-1]]
+        apart = (steps <= first - train.horizon) | (steps >= last + train.horizon)
+        if not apart.any():
             return []
+        part, rest = (thinned.starts[chosen.to(thinned.starts.device)] for chosen in (places, apart))
         pairs.append((replace(train, starts=part), replace(train, starts=rest)))
     return pairs
 

@@ -159,7 +159,8 @@ RELATIVE = ("smape", "wape", "mase")
 class Units:
     """Scale of the targets: a value is its z-score times `scale` plus `mean`; all (C_out,), float64, original units.
 
-    `seasonal_error` is the result of the function of that name on the training split.
+    In a panel they are those of each of its S series, (S, C_out). `seasonal_error` is the result of the function of
+    that name on the training split.
     """
 
     mean: np.ndarray
@@ -185,6 +186,24 @@ def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None 
     total = np.where(counted, difference, 0.0).sum(0)
     mean: np.ndarray = np.divide(total, count, out=np.full(values.shape[1], np.nan), where=count > 0)
     return mean
+
+
+def seasonal_errors(
+    values: np.ndarray, period: int, series: np.ndarray, count: int, observed: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the `seasonal_error` of each series of a panel, (S, C).
+
+    `values` (N, C) are the rows of each series in order, one series after the other, and `series` (N,) their series.
+    """
+    difference = np.abs(values[period:] - values[:-period])
+    counted = np.isfinite(difference) if observed is None else observed[period:] & observed[:-period]
+    counted = counted & (series[period:] == series[:-period])[:, None]
+    columns = [
+        (np.bincount(series[period:], kept, count), np.bincount(series[period:], np.where(kept, column, 0.0), count))
+        for kept, column in zip(counted.T, difference.T, strict=True)
+    ]
+    means = [np.divide(total, size, out=np.full(count, np.nan), where=size > 0) for size, total in columns]
+    return np.stack(means, 1)
 
 
 @dataclass

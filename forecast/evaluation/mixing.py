@@ -21,7 +21,7 @@ def independent_blocks(windows: Windows) -> float:
     Each window counts the steps to the next one, divided by the horizon h: at most 1, and 1/h for windows one step
     apart. The last window counts as the smallest of them.
     """
-    starts = windows.starts[windows.with_target]
+    starts = windows.steps[windows.with_target.cpu()].unique_consecutive()
     if len(starts) < 2:
         return len(starts) / windows.horizon
     gaps = starts.diff()

@@ -16,7 +16,7 @@ from forecast.evaluation.evaluate import Forecaster, Row, evaluate, residual_pla
 from forecast.evaluation.holdout import HeldOut, HeldOutBlock, Residuals, best_power, held_out, split_residuals
 from forecast.evaluation.limits import Limits
 from forecast.evaluation.linear_maps import CrossFit
-from forecast.evaluation.metrics import Units, seasonal_error
+from forecast.evaluation.metrics import Units, seasonal_error, seasonal_errors
 from forecast.evaluation.ridge import Ridge
 from forecast.model.informer import Informer
 
@@ -39,7 +39,7 @@ def score(
     far intervals follow recent errors.
     """
     power, limits = 0.0, scaled_limits(data)
-    if group.leads:
+    if group.leads and data.source.series.ids is None:  # in a panel, a window's rows before it may be of another series
         power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, limits)
     scorer = _Scorer(network, data, group, held_out_blocks, group.hand_out(power) if group.size > 1 else power, limits)
 
@@ -154,7 +154,7 @@ class _Scorer:
 
 def limits_of_data(data: ForecastData) -> Limits:
     """Return the limits of the targets in the training rows, original units."""
-    targets, rows = data.source.targets, slice(data.split.train.start, data.split.train.stop)
+    targets, rows = data.source.targets, data.train_rows
     values, observed = data.source.series.frame[targets].to_numpy(np.float64)[rows], None
     if (seen := data.source.series.observed_of(targets, rows)) is not None:
         observed = np.asarray(seen)
@@ -164,17 +164,19 @@ def limits_of_data(data: ForecastData) -> Limits:
 def scaled_limits(data: ForecastData) -> Limits:
     """Return the limits of the targets as z-scores, on the device of the windows."""
     count = len(data.source.targets)
-    return limits_of_data(data).scaled(data.scaler.mean[:count], data.target_scale, data.parts["test"].device)
+    return limits_of_data(data).scaled(data.scaler.mean[..., :count], data.target_scale, data.parts["test"].device)
 
 
 def units_of(data: ForecastData) -> Units:
     """Return the units of the targets, with their seasonal error over the training split."""
-    targets, rows = data.source.targets, slice(data.split.train.start, data.split.train.stop)
-    values = data.source.series.frame[targets].to_numpy(np.float64)[rows]
-    observed = data.source.series.observed_of(targets)
-    period = seasonal_period(data.source.series.frequency)
+    targets, rows, series = data.source.targets, data.train_rows, data.source.series
+    values, observed = series.frame[targets].to_numpy(np.float64)[rows], series.observed_of(targets, rows)
+    period = seasonal_period(series.frequency)
+    ids = None if series.ids is None else (series.ids.of_rows[rows], len(series.ids))
     return Units(
-        mean=data.scaler.mean[: len(targets)],
+        mean=data.scaler.mean[..., : len(targets)],
         scale=data.target_scale,
-        seasonal_error=seasonal_error(values, period, None if observed is None else observed[rows]),
+        seasonal_error=seasonal_error(values, period, observed)
+        if ids is None
+        else seasonal_errors(values, period, *ids, observed),
     )

@@ -13,38 +13,30 @@ from forecast.common.group import Group
 
 
 class WindowErrors:
-    """Squared errors of the validation windows, collected in batches.
+    """Squared errors of the validation windows, collected in batches in order of time.
 
     A window's MSE is a weighted sum of its K numbers; the weights can be chosen later.
     """
 
     def __init__(self) -> None:
-        self._origins: list[Tensor] = []
         self._numbers: list[Tensor] = []
 
-    def add(self, origin: Tensor, numbers: Tensor) -> None:
-        """Add a batch: first target rows (B,), numbers (B, K)."""
-        self._origins.append(origin)
+    def add(self, numbers: Tensor) -> None:
+        """Add the numbers (B, K) of a batch."""
         self._numbers.append(numbers)
 
     def mse(self, weights: Sequence[float], group: Group) -> Tensor:
         """Return the MSE of the windows of all processes in order of time, shape (n,), float64."""
-        ours = (
-            torch.cat(self._origins).cpu(),
-            torch.cat(self._numbers).cpu() @ torch.tensor(weights, dtype=torch.float64),
-        )
-        return self._in_order(ours, group)
+        return self._of_all(torch.cat(self._numbers).cpu() @ torch.tensor(weights, dtype=torch.float64), group)
 
     def numbers(self, group: Group) -> Tensor:
         """Return the numbers of the windows of all processes in order of time, shape (n, K), float64."""
-        return self._in_order((torch.cat(self._origins).cpu(), torch.cat(self._numbers).cpu().double()), group)
+        return self._of_all(torch.cat(self._numbers).cpu().double(), group)
 
     @staticmethod
-    def _in_order(ours: tuple[Tensor, Tensor], group: Group) -> Tensor:
-        """Return the rows of all processes, given as origins and rows, in order of time."""
-        shares = [ours] if group.size == 1 else group.gather(ours)
-        origin, rows = (torch.cat(column) for column in zip(*shares, strict=True))
-        return rows[origin.argsort()]
+    def _of_all(ours: Tensor, group: Group) -> Tensor:
+        """Return the rows of all processes, whose shares of the windows follow one another in order of rank."""
+        return ours if group.size == 1 else torch.cat(group.gather(ours))
 
 
 FEWEST = 8

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
+    from forecast.predict.panel import PanelForecaster
     from forecast.tables.series import Series
 
 FORMATS = (TEXT, PARQUET[0])
@@ -63,6 +64,10 @@ def _parser() -> argparse.ArgumentParser:
         "next to it",
     )
     _add_intervals(parser)
+    parser.add_argument(
+        "--ids", nargs="+", default=[], metavar="ID", help="series of a long table to forecast (default: all)"
+    )
+    parser.add_argument("--picture", metavar="NAME=ID", help="series of a long table to draw (default: nine)")
     parser.add_argument(
         "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
     )
@@ -115,6 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.adaptive,
         options.layout,
         options.beyond_training,
+        tuple(options.ids),
+        options.picture,
     )
     return finish(
         lambda: predict(
@@ -139,6 +146,8 @@ class Asked:
     adaptive: bool = False
     layout: str = "wide"
     beyond_training: bool = False
+    ids: tuple[str, ...] = ()
+    picture: str | None = None
 
     def question(self) -> "Question":
         """Return the question to the model; raise InputError if an option is out of range."""
@@ -176,6 +185,7 @@ def predict(
             raise InputError(f"{path}: no such file: check the path")
     from forecast.predict.known import MissingKnown
     from forecast.predict.output import Outcome
+    from forecast.predict.panel import PanelForecaster
     from forecast.runs.ensemble import with_members
     from forecast.runs.run import check_not_of_a_run
 
@@ -186,6 +196,11 @@ def predict(
     if not runs and model is None:
         runs = ["latest"]
     forecaster = _load(runs, model, attention)
+    if isinstance(forecaster, PanelForecaster):
+        _predict_panel(forecaster, source, output, known, asked)
+        return
+    if asked.ids or asked.picture is not None:
+        raise InputError("--ids and --picture: the model has one series: leave them out")
     forecaster.check_question(question)
     if attention is not None:
         _announce(forecaster, attention)
@@ -201,6 +216,39 @@ def predict(
     outcome = Outcome(forecaster, series, source, known, question, forecast, forecaster.warnings(series), hashes)
     outcome.write(output, asked.layout)
     _report(outcome, output, picture, f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else "")
+
+
+def _predict_panel(
+    forecaster: "PanelForecaster", source: Path, output: Path, known: Sequence[Path], asked: Asked
+) -> None:
+    """Write the forecasts of all series of a long table, with a sheet of nine and a description next to them."""
+    from forecast.predict.known import MissingKnown
+    from forecast.predict.panel_output import PanelOutcome
+
+    if asked.adaptive:
+        raise InputError("--adaptive: intervals of a long table do not follow earlier errors: leave it out")
+    question = asked.question()
+    forecaster.check_question(question)
+    hashes = {path: sha256(path) for path in (source, *known) if path.is_file()}
+    series = forecaster.read(source, known, asked.ids)
+    for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
+        for note in notes:
+            print(f"{name}: {note}")
+    try:
+        forecast = forecaster.answer(series, question)
+    except MissingKnown as error:
+        raise InputError(_with_template(error, output, [source, *known])) from None
+    outcome = PanelOutcome(forecaster, series, source, known, question, forecast, hashes)
+    outcome.write(output)
+    picture = output.with_suffix(".png")
+    outcome.draw(picture, asked.picture)
+    first = min(dates[0] for dates in forecast.dates)
+    print(f"{output}: {len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on; picture: {picture}")
+    for text in (outcome.interval_line(), outcome.ended_earlier()):
+        if text:
+            print(text)
+    for text in outcome.warnings:
+        print(f"WARNING: {text}")
 
 
 def _report(outcome: "Outcome", output: Path, picture: Path, ensemble: str) -> None:
@@ -227,8 +275,9 @@ def _report(outcome: "Outcome", output: Path, picture: Path, ensemble: str) -> N
         print(f"WARNING: {text}")
 
 
-def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble":
+def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble | PanelForecaster":
     from forecast.predict.forecaster import Forecaster
+    from forecast.predict.panel import PanelForecaster, is_of_panel
     from forecast.runs.run import Run
 
     if model is not None and attention is not None:
@@ -246,7 +295,11 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
     if model is not None:
         return Forecaster.load_exported(model, runs[0] if runs else None)
     folder = Run.open_and_say(runs[0])
-    return Forecaster.load(folder.path, attention)
+    if not is_of_panel(folder.path):
+        return Forecaster.load(folder.path, attention)
+    if attention is not None:
+        raise InputError(f"--attention {attention}: not for a model of a long table: leave it out")
+    return PanelForecaster.load(folder.path)
 
 
 def _with_template(error: "MissingKnown", output: Path, inputs: Sequence[Path]) -> str:

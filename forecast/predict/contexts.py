@@ -1,25 +1,29 @@
 """A trained model, and its input tensors for a checked series."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from forecast.common.errors import InputError
 from forecast.data.calendar import earlier_index, future_index
 from forecast.data.contract import DataContract
-from forecast.data.scaler import Scaler
+from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.adaptive import Forms
 from forecast.model.original_units import Context
+from forecast.model.presets import Sizes
 from forecast.predict.exported import Exported
-from forecast.predict.facts import ModelFacts
+from forecast.predict.facts import ModelFacts, check_manifest
 from forecast.predict.forecast import Question
 from forecast.predict.known import gather_known, with_unread
+from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture
 from forecast.tables.labels import decode_labels
 from forecast.tables.repair import Policies
 from forecast.tables.series import Ahead, Series
@@ -38,6 +42,31 @@ class TrainedModel:
     model: Model = field(repr=False)
     contract: DataContract
     facts: ModelFacts | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_manifest(
+        cls,
+        manifest: dict[str, Any],
+        model: Callable[[Scaler | SeriesScaler], Model],
+        where: Path,
+        forms: Callable[[Sizes], Forms],
+        attention: str | None = None,
+    ) -> Self:
+        """Return the trained model that a manifest describes; `where` names it in messages.
+
+        `forms` reads the interval forms for a model of these sizes. `attention` replaces that of training.
+        """
+        try:
+            sizes = Architecture.from_dict(manifest["architecture"]).sizes
+            contract = DataContract.from_dict(manifest, sizes.context_length, sizes.horizon)
+            path = where.parent if where.name == MANIFEST else where
+            facts = ModelFacts.of(manifest, sizes.num_targets, lambda: forms(sizes), path)
+            check_manifest(contract, sizes, facts.training_range)
+            return cls(model(contract.scaler), contract, replace(facts, attention=attention))
+        except DAMAGE as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
+            raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
 
     @property
     def targets(self) -> list[str]:
@@ -68,7 +97,7 @@ class TrainedModel:
         return self.contract.policies
 
     @property
-    def scaler(self) -> Scaler:
+    def scaler(self) -> Scaler | SeriesScaler:
         return self.contract.scaler
 
     @property

@@ -12,13 +12,14 @@ from forecast.common.errors import InputError
 from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.panel import PanelForecaster, is_of_panel
 from forecast.runs.ensemble import with_members
 from forecast.runs.run import Run
 from forecast.tables.repair import Policies
 from forecast.tables.roles import OPTIONS
 from forecast.tables.series import Series
 
-ALIKE = ("horizon", *OPTIONS.values(), "time_column", "frequency", "policies")
+ALIKE = ("horizon", *(OPTIONS[role] for role in ("targets", "past", "known")), "time_column", "frequency", "policies")
 """Properties that must be equal in an ensemble; look-back, model and seed may differ."""
 
 
@@ -103,7 +104,7 @@ def _difference(first: Forecaster, other: Forecaster) -> str:
     return ""
 
 
-def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forecaster | Ensemble:
+def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forecaster | Ensemble | PanelForecaster:
     """Load a trained model for forecasting, or an ensemble of several.
 
     Parameters
@@ -116,9 +117,9 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
 
     Returns
     -------
-    Forecaster or Ensemble
-        The model, whose `path` is the folder or file that was loaded, or the ensemble with its `members`. Both have
-        `predict`.
+    Forecaster, Ensemble or PanelForecaster
+        The model, whose `path` is the folder or file that was loaded, the ensemble with its `members`, or the model of
+        a long table. All have `predict`.
 
     Raises
     ------
@@ -128,7 +129,8 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
     paths = with_members([path, *others])
     if len(paths) > 1:
         return Ensemble.load(paths)
-    if str(path) == "latest":
-        return Forecaster.load("latest")
     place = Path(path)
-    return Forecaster.load_exported(place) if place.suffix in FORMATS and not place.is_dir() else Forecaster.load(place)
+    if str(path) != "latest" and place.suffix in FORMATS and not place.is_dir():
+        return Forecaster.load_exported(place)
+    folder = Run.open(path).path
+    return PanelForecaster.load(folder) if is_of_panel(folder) else Forecaster.load(folder)

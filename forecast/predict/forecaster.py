@@ -2,10 +2,9 @@
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,9 +12,8 @@ import torch
 
 from forecast.common.errors import InputError
 from forecast.data.calendar import future_index
-from forecast.data.contract import DataContract
 from forecast.data.known import UNSEEN
-from forecast.data.scaler import Scaler
+from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.evaluation.adaptive import Forms
 from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
@@ -23,11 +21,11 @@ from forecast.model.presets import Sizes
 from forecast.predict.answer import answer, known_warnings, warnings_of
 from forecast.predict.contexts import Model, TrainedModel
 from forecast.predict.exported import open_exported
-from forecast.predict.facts import ModelFacts, calibration_of_run, calibration_of_text, check_manifest
+from forecast.predict.facts import calibration_of_run, calibration_of_text
 from forecast.predict.forecast import Forecast, Question
 from forecast.predict.input import ENDS_IN_GAP, described, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
-from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture, Run
+from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import read_table, tidy_names
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
@@ -83,9 +81,13 @@ class Forecaster(TrainedModel):
             If `path` is not a finished run, is damaged, or its weights do not fit `attention`.
         """
         run = Run.open(path)
+        if (run.manifest().get("data") or {}).get("id_columns"):
+            raise InputError(
+                f"{run.path}: a model of a long table: forecast with it alone, by forecast.predict or forecast.load"
+            )
         network = run.load_model() if attention is None else _transplanted(run, attention)
 
-        def model(scaler: Scaler) -> Model:
+        def model(scaler: Scaler | SeriesScaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
         def forms(sizes: Sizes) -> Forms:
@@ -96,7 +98,7 @@ class Forecaster(TrainedModel):
                 )
             return calibration_of_run(run.path, sizes)
 
-        return cls._of(run.manifest(), model, run.path / MANIFEST, forms, attention)
+        return cls.of_manifest(run.manifest(), model, run.path / MANIFEST, forms, attention)
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
@@ -114,32 +116,7 @@ class Forecaster(TrainedModel):
         def forms(sizes: Sizes) -> Forms:
             return calibration_of_text(exported.calibration, path, sizes)
 
-        return cls._of(exported.facts, lambda _: exported, path, forms)
-
-    @classmethod
-    def _of(
-        cls,
-        manifest: dict[str, Any],
-        model: Callable[[Scaler], Model],
-        where: Path,
-        forms: Callable[[Sizes], Forms],
-        attention: str | None = None,
-    ) -> "Forecaster":
-        """Construct the forecaster that a manifest describes; `where` names it in messages.
-
-        `forms` reads the interval forms for a model of these sizes. `attention` replaces that of training.
-        """
-        try:
-            sizes = Architecture.from_dict(manifest["architecture"]).sizes
-            contract = DataContract.from_dict(manifest, sizes.context_length, sizes.horizon)
-            path = where.parent if where.name == MANIFEST else where
-            facts = ModelFacts.of(manifest, sizes.num_targets, lambda: forms(sizes), path)
-            check_manifest(contract, sizes, facts.training_range)
-            return cls(model(contract.scaler), contract, replace(facts, attention=attention))
-        except DAMAGE as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
-            raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
+        return cls.of_manifest(exported.facts, lambda _: exported, path, forms)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
         """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit.
@@ -276,6 +253,7 @@ class Forecaster(TrainedModel):
             series = series_with_unread(read_input(contract, frame, source), contract.encoder, contract.unread)
         index = pd.DatetimeIndex(series.frame.index)
         contract.clock.check(index, source)
+        assert isinstance(contract.scaler, Scaler)
         contract.scaler.check_range(series.frame[self.channels].to_numpy(np.float64), index, source)
         contract.encoder.check_range(series.frame, source)
         context = series.frame.iloc[-self.context_length :]

@@ -60,7 +60,7 @@ class Outcome:
         """Return what the JSON file beside the table says."""
         first, dates = self.members[0], self.forecast.values.index
         return {
-            "program": _version(),
+            "program": program_version(),
             "models": [_model(member) for member in self.members],
             "combination": "mean of the models' values and interval ends" if len(self.members) > 1 else None,
             "input": {"file": self.source.name, "sha256": self.hashes[self.source], **_span(self.series.frame.index)},
@@ -173,7 +173,8 @@ def _one_or_all(values: Sequence[Any]) -> Any:
     return (values[0] if len(values) == 1 else list(values)) if values else None
 
 
-def _version() -> str:
+def program_version() -> str:
+    """Return the name and version of the program."""
     try:
         return f"forecast {version('forecast')}"
     except PackageNotFoundError:

@@ -43,7 +43,8 @@ def _read(run: FinishedRun) -> Windows:
     except (OSError, ValueError, KeyError):  # an InputError is a ValueError
         return f"{ERRORS} is not readable"
     test = table[table["part"] == "test"]
-    scored = run.result["data"]["windows"]["test"]
+    data = run.result["data"]
+    scored = data.get("origins", data["windows"])["test"]
     if len(test) != scored or not test["origin"].is_unique:
         return f"{ERRORS} has {len(test):,} test windows, the result {scored:,}"
     return pd.Series(test["mse"].to_numpy(float), index=pd.DatetimeIndex(test["origin"]))

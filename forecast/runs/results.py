@@ -22,6 +22,7 @@ from forecast.evaluation.holdout import METHODS
 from forecast.evaluation.interval_scores import IntervalScores
 from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import skill
+from forecast.tables.panel import Ids
 
 PARTS = ("validation", "test")
 
@@ -30,13 +31,18 @@ MANY = 10
 
 
 def assemble(
-    rows: Mapping[str, Row | None], *, targets: list[str], scale: np.ndarray, facts: Mapping[str, Any]
+    rows: Mapping[str, Row | None],
+    *,
+    targets: list[str],
+    scale: np.ndarray,
+    facts: Mapping[str, Any],
+    ids: Ids | None = None,
 ) -> dict[str, Any]:
     """Return the content of `result.json`.
 
     `rows` has `model`, `linear_path` and `BASELINES`, None if absent. The reference of `skill` is `seasonal_naive`,
     that of `skill_last_value` is `last_value`. `scale` has one standard deviation per target. `facts` are all other
-    entries: command, config, data, model, speed, …
+    entries: command, config, data, model, speed, … `ids` are the series of a panel, of which the `WORST` are named.
     """
     scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
     model = rows["model"]
@@ -51,10 +57,13 @@ def assemble(
         if (last := scored["last_value"]) is not None:
             parts[part]["skill_last_value"] = skill(parts[part]["scaled"]["mse"], last[part]["scaled"]["mse"])
     parts["test"]["by_step"] = _by_step(rows, scale)
-    parts["test"]["by_series"] = _by_series(rows, targets, scale)
+    if ids is None:
+        parts["test"]["by_series"] = _by_series(rows, targets, scale)
+    else:
+        parts["test"]["worst_series"] = _worst_series(model, ids)
     baselines = {name: scored[name] for name in BASELINES if name in scored}
     for name, row in rows.items():
-        if row is not None and len(targets) >= MANY and rows["seasonal_naive"] is not None:
+        if row is not None and (len(targets) >= MANY or ids is not None) and rows["seasonal_naive"] is not None:
             own = parts if name == "model" else scored[name]
             assert own is not None
             own["test"]["typical"] = _typical(row, rows["seasonal_naive"])
@@ -78,6 +87,8 @@ def _typical(row: Row, naive: Row) -> dict[str, float]:
 
 def _series_mse(row: Row) -> list[float]:
     """Return the test MSE of each series, z-scores."""
+    if row.test.by_id is not None:
+        return list(row.test.by_id.scaled_mse().tolist())
     sums = row.test.sums
     mse: list[float] = (sums.squared.sum(0) / sums.count.sum(0)).tolist()
     return mse
@@ -137,6 +148,31 @@ def _by_series(rows: Mapping[str, Row | None], targets: list[str], scale: np.nda
     return {name: {**row, "skill": skill(_mse(row), references[name]["mse"])} for name, row in series.items()}
 
 
+WORST, WORST_SCORES = 5, ("mase", "sql", "wape", "rmse")
+"""Series of a panel that a result names, those with the largest MASE, and their scores; all are in their own file."""
+
+
+def _worst_series(model: Row, ids: Ids) -> dict[str, IntervalScores]:
+    """Return the scores of the series of a panel with the largest MASE, the worst first, by their ids."""
+    frame = series_scores(model, ids).nlargest(WORST, "mase")
+    rows = frame[list(WORST_SCORES)].to_numpy().tolist()
+    return {
+        ids.shown(int(place)): dict(zip(WORST_SCORES, map(_or_none, row), strict=True))
+        for place, row in zip(frame.index.to_numpy(), rows, strict=True)
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def series_scores(row: Row, ids: Ids) -> pd.DataFrame:
+    """Return the test scores of each series of a panel: its id, MASE, SQL, WAPE, RMSE, and number of targets."""
+    assert row.test.by_id is not None
+    columns = row.test.by_id.by_series()
+    return pd.concat([ids.frame(np.arange(len(ids))), pd.DataFrame(columns)], axis=1)
+
+
 def _mse(row: IntervalScores) -> float:
     mse = row["mse"]
     assert mse is not None
@@ -144,11 +180,17 @@ def _mse(row: IntervalScores) -> float:
 
 
 def window_errors(row: Row, index: pd.DatetimeIndex) -> pd.DataFrame:
-    """Return one row per window: split, origin (time of the first target), MSE and MAE on z-scores."""
+    """Return one row per window: split, origin (time of the first target), MSE and MAE on z-scores.
+
+    In a panel, whose series of one date move together, a row has the means of the windows of one origin.
+    """
     frames = []
     for part, evaluation in row.splits.items():
         columns = {"origin": index[evaluation.origin], "mse": evaluation.mse, "mae": evaluation.mae}
-        frames.append(pd.DataFrame({"part": part, **columns}))
+        frame = pd.DataFrame({"part": part, **columns})
+        if evaluation.by_id is not None:  # the series of one date move together
+            frame = frame.groupby(["part", "origin"], as_index=False).mean()
+        frames.append(frame)
     return pd.concat(frames, ignore_index=True)
 
 

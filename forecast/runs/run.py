@@ -43,6 +43,9 @@ ERRORS = "errors.parquet"
 CALIBRATION = "calibration.safetensors"
 """Conformal scores of held-out windows by horizon step and series, for intervals."""
 
+SERIES = "series.parquet"
+"""Test scores of each series of a panel."""
+
 FORECAST, PICTURE = "forecast.csv", "forecast.png"
 """The forecast of the last test window, as a table and drawn."""
 

@@ -12,7 +12,7 @@ from forecast.common.files import look_up
 from forecast.common.losses import LOSSES, QUANTILE, check_loss, levels_error
 from forecast.common.settings import MOST, option, options_of, read_options, settings
 from forecast.data.lengths import Lengths, choose_lengths
-from forecast.data.settings import DIAGNOSTIC, LARGEST_SEED, DataSettings, named
+from forecast.data.settings import DIAGNOSTIC, LARGEST_SEED, MOST_WINDOWS, DataSettings, named
 from forecast.data.sources import Source, load_source
 from forecast.data.split import split_rows
 
@@ -51,6 +51,12 @@ class TrainingSettings:
     evaluation_stride: int = option(
         "Keep every n-th validation and test window, counted back from the last; at most the horizon.",
         unit="windows",
+        least=1,
+    )
+    evaluation_windows: int = option(
+        "Most validation or test windows of a long table, at the same origins for all series.",
+        unit="windows",
+        default=MOST_WINDOWS,
         least=1,
     )
     first_origin: int | None = option(
@@ -315,7 +321,7 @@ def follow_table(settings: Settings, source: Source | None = None) -> tuple[Sett
     if missing in ([], ["stride"]):
         return settings, source
     source = load_source(settings.data) if source is None else source
-    rows, step = len(source.series.frame), source.series.frequency
+    rows, step = source.series.num_steps, source.series.frequency
     lengths = choose_lengths(Lengths(**given), step, split_rows(rows, **settings.data.split))
     words = " ".join(f"{_key_of(name)}={getattr(lengths, name)}" for name in missing)
     return settings.at_lengths(lengths, f"{words}: chosen for {rows:,} rows of step {step}"), source

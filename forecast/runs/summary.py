@@ -12,7 +12,7 @@ from rich.text import Text
 
 from forecast.common.files import look_up
 from forecast.common.tables import Table, inert
-from forecast.common.text import counted, shown
+from forecast.common.text import counted, shown, three_digits
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.achievable import achieved_line
@@ -138,8 +138,11 @@ def _series_notes(result: Mapping[str, Any]) -> list[str]:
         others = ", ".join(
             f"{NAMES[name]} in {count:,}" for name, count in won.items() if name != "model" and count is not None
         )
-        count = len(result["test"].get("by_series") or result["data"]["targets"])
+        count = result["data"].get("series") or len(result["test"].get("by_series") or result["data"]["targets"])
         lines.append(f"lower MSE than {NAMES['seasonal_naive']}: model in {better:,} of {count:,} series; {others}")
+    if worst := result["test"].get("worst_series"):
+        named = ", ".join(f"{name} {three_digits(row['mase'])}" for name, row in worst.items())
+        lines.append(f"largest MASE of the model: {named}")
     if (dominant := dominant_series(result)) is not None:
         name, share = dominant
         lines.append(

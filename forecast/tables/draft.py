@@ -127,7 +127,7 @@ def without_counting_columns(draft: Draft) -> Draft:
     """Return the draft without columns that only count the rows, unless the targets are named."""
     if draft.roles.targets is not None:
         return draft
-    table, notes = without_counters(draft.table, [draft.time_column, *draft.roles.covariates])
+    table, notes = without_counters(draft.table, [draft.time_column, *draft.roles.covariates, *draft.roles.ids])
     return replace(draft, table=table).noted("columns", notes)
 
 
@@ -147,8 +147,9 @@ def with_chosen_columns(draft: Draft) -> Draft:
             f"{source}: {time_column!r} is the time column, not a covariate: its calendar is always an input"
         )
     check_present(covariates, list(draft.table.columns), source, f"{PAST} or {KNOWN}")
-    chosen = _choose(draft.table, time_column, draft.roles.columns, source)
-    unused = [name for name in draft.table.columns if name not in (time_column, *chosen)]
+    check_present(draft.roles.ids, list(draft.table.columns), source, "data.id_columns")
+    chosen = _choose(draft.table, [time_column, *draft.roles.ids], draft.roles.columns, source)
+    unused = [name for name in draft.table.columns if name not in (time_column, *draft.roles.ids, *chosen)]
     return replace(draft, chosen=chosen, unused=unused)
 
 
@@ -215,15 +216,17 @@ def with_labels(draft: Draft) -> Draft:
     return replace(draft, table=table, labels=labels).noted("rows", notes)
 
 
-def _choose(table: pd.DataFrame, time_column: str, columns: Sequence[str] | None, source: str) -> list[str]:
+def _choose(table: pd.DataFrame, others: Sequence[str], columns: Sequence[str] | None, source: str) -> list[str]:
+    """Return the columns of the series; the `others` are the time column and those that identify series."""
     if columns is None:
-        chosen = [name for name in table.columns if name != time_column]
+        chosen = [name for name in table.columns if name not in others]
         if not chosen:
-            raise InputError(f"{source} has no column besides {time_column!r}: add the values to forecast")
+            names = " and ".join(map(repr, others))
+            raise InputError(f"{source} has no column besides {names}: add the values to forecast")
         return chosen
     chosen = [str(name) for name in columns]
     check_present(chosen, list(table.columns), source, f"data.targets, {PAST} or {KNOWN}")
-    if time_column in chosen or len(set(chosen)) < len(chosen) or not chosen:
+    if others[0] in chosen or len(set(chosen)) < len(chosen) or not chosen:
         raise InputError(
             f"{source}: columns {chosen} are empty, repeat a column or include the time column: "
             "correct data.targets or the covariates"

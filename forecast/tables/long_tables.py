@@ -162,6 +162,7 @@ def _advice(
     likewise = f" (and {others[0] if len(others) == 1 else 'the other columns'} likewise)" if others else ""
     kept = " & ".join(f"(table[{name!r}] == {_plain(table[name].iloc[0])!r})" for name in ids.columns)
     return (
+        f"train on all of them with {list_word('data.id_columns', ids.columns)}, or "
         f"make one column per series, in pandas: {made}.{pivot}.to_csv('wide.csv'){likewise}, "
         f"or keep one series: table[{kept.removeprefix('(').removesuffix(')') if len(ids.columns) == 1 else kept}]"
     )

@@ -120,8 +120,7 @@ def one_row_a_time(
             unit="doubled row",
         )
     starts = np.flatnonzero(np.concatenate([[True], ~repeated]))
-    rules = ["first" if how == "mean" and place in codes else how for place in range(values.shape[1])]
-    merged = np.column_stack([_merge(column, starts, rule) for column, rule in zip(values.T, rules, strict=True)])
+    merged = merge_rows(values, starts, how, codes)
     doubled = int((np.diff(starts, append=len(times)) > 1).sum())
     merging = f"{doubled + int(repeated.sum()):,} rows were merged into {doubled:,} (data.duplicates={how})"
     note = f"{counted(doubled, 'time')} had several rows: {merging}"
@@ -130,6 +129,12 @@ def one_row_a_time(
 
 DOUBLED_WORD = "data.duplicates=mean"
 """Option that accepts several rows at a time."""
+
+
+def merge_rows(values: np.ndarray, starts: np.ndarray, how: str, codes: Sequence[int] = ()) -> np.ndarray:
+    """Return one row per group of rows (N, C), which begin at `starts`, as `one_row_a_time` merges them."""
+    rules = ["first" if how == "mean" and place in codes else how for place in range(values.shape[1])]
+    return np.column_stack([_merge(column, starts, rule) for column, rule in zip(values.T, rules, strict=True)])
 
 
 def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:

@@ -9,8 +9,16 @@ from forecast.common.errors import InputError
 from forecast.tables.files import tidy_name
 from forecast.tables.numbers import LARGEST_NUMBER
 
-OPTIONS = {"targets": "targets", "past": "past_covariates", "known": "known_covariates"}
+OPTIONS = {
+    "targets": "targets",
+    "past": "past_covariates",
+    "known": "known_covariates",
+    "ids": "id_columns",
+}
 """Roles that a column has alone, with their options in `data`, which are also their keys in a manifest."""
+
+_MAY_BE_ABSENT = ("known", "ids")
+"""Roles that a manifest leaves out if no column has them."""
 
 PAST, KNOWN = (f"data.{OPTIONS[role]}" for role in ("past", "known"))
 """Options of the covariates, for messages."""
@@ -36,6 +44,8 @@ class Roles:
         Known covariates that were measured, not forecast.
     static
         Properties of the targets: a list for each, with a value for each target.
+    ids
+        Columns that identify the series of a row in a panel; empty for a table of one series.
     """
 
     targets: list[str] | None = None
@@ -45,16 +55,19 @@ class Roles:
     numeric: list[str] = field(default_factory=list)
     perfect_foresight: list[str] = field(default_factory=list)
     static: Mapping[str, list[Any]] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Roles":
-        """Return the roles that the manifest of a run names; a model without known covariates names none."""
-        return cls(**{role: values[key] if role != "known" else values.get(key, []) for role, key in OPTIONS.items()})
+        """Return the roles that the manifest of a run names; it names no known covariates and no ids if none are."""
+        return cls(
+            **{role: values.get(key, []) if role in _MAY_BE_ABSENT else values[key] for role, key in OPTIONS.items()}
+        )
 
     def facts(self) -> dict[str, Any]:
-        """Return the entries of a manifest; known covariates only if there are some."""
-        named = self.named
-        return named if self.known else {key: names for key, names in named.items() if key != OPTIONS["known"]}
+        """Return the entries of a manifest; known covariates and ids only if there are some."""
+        absent = [OPTIONS[role] for role in _MAY_BE_ABSENT if not getattr(self, role)]
+        return {key: names for key, names in self.named.items() if key not in absent}
 
     @property
     def named(self) -> dict[str, Any]:

@@ -28,10 +28,31 @@ from forecast.tables.frequency import resolve_frequency, shown_frequency
 from forecast.tables.labels import decode_labels, name_empty_cells
 from forecast.tables.long_tables import name_several_series
 from forecast.tables.numbers import rows_ahead, to_numbers, trailing_note
+from forecast.tables.panel import (
+    Coded,
+    Id,
+    Ids,
+    constant_columns,
+    find_ids,
+    id_word,
+    ids_of,
+    numbers_of,
+    on_grid,
+    panel_frequency,
+    read_ids,
+    refuse_with_ids,
+    sorted_rows,
+    steps_of,
+    with_usable_rows,
+)
 from forecast.tables.reading import Reading
-from forecast.tables.repair import STRICT, Filled, Policies, Rows, one_row_a_time, whole_table
+from forecast.tables.repair import STRICT, Filled, Policies, one_row_a_time, whole_table
+from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import Roles
 from forecast.tables.timestamps import PLAIN, TimeFormat
+
+Rows = slice | np.ndarray
+"""Rows of a table: consecutive ones, or their places in rising order."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +61,26 @@ class Ahead:
 
     `frame` has unique, sorted times. Its columns are float64, or hold labels as text; an empty cell is NaN. `rows` (N,)
     are row numbers as in a spreadsheet, and `source` names the table, both for messages. A table of its own may lack
-    columns; `notes` has one line for each change to it.
+    columns; `notes` has one line for each change to it. In a panel `ids` (N,) has the id of each row, and a time may
+    have a row for each of them.
     """
 
     frame: pd.DataFrame
     rows: np.ndarray
     source: str
     notes: tuple[str, ...] = ()
+    ids: tuple[Id, ...] = ()
 
 
 @dataclass(frozen=True)
 class Series:
-    """A regular multivariate series.
+    """A regular multivariate series, or a panel: many of them, one after the other.
 
     Attributes
     ----------
     frame
-        float64 columns over a sorted, regular DatetimeIndex whose name is the time column.
+        float64 columns over a sorted, regular DatetimeIndex whose name is the time column. In a panel it is so for the
+        rows of each series.
     frequency
         Step from row to row, a pandas alias such as 'h', '15min', 'D', 'MS'.
     notes
@@ -79,6 +103,8 @@ class Series:
         Columns of the input that have no role.
     last_rows
         Number of rows to which a table was limited, the last by time; None: no limit.
+    ids
+        The series of a panel and their rows; None: one series.
     """
 
     frame: pd.DataFrame
@@ -93,18 +119,32 @@ class Series:
     time_format: TimeFormat = PLAIN
     unread: tuple[str, ...] = ()
     last_rows: int | None = None
+    ids: Ids | None = None
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps from the first time to the last."""
+        return len(self.frame) if self.ids is None else self.ids.num_steps
 
     @property
     def measured(self) -> pd.DataFrame:
         """The frame with NaN where a value was filled."""
         return self.frame if self.observed is None else self.frame.where(self.observed)
 
-    def observed_of(self, columns: Sequence[str], rows: slice | None = None) -> np.ndarray | None:
+    def observed_of(self, columns: Sequence[str], rows: "Rows | None" = None) -> np.ndarray | None:
         """Return these columns of `observed`, in this order, for all rows or a slice."""
         if self.observed is None:
             return None
         mask = self.observed if rows is None else self.observed[rows]
         return np.asarray(mask[:, self.frame.columns.get_indexer(pd.Index(columns))])
+
+
+def only(series: Series, places: np.ndarray) -> Series:
+    """Return a panel with the series at rising places alone."""
+    assert series.ids is not None
+    rows = np.isin(series.ids.of_rows, places)
+    observed = None if series.observed is None else series.observed[rows]
+    return replace(series, frame=series.frame.iloc[rows], observed=observed, ids=series.ids.only(places))
 
 
 ALL_TARGETS, AS_WRITTEN = Roles(), Reading()
@@ -117,7 +157,12 @@ def read_series(path: str | os.PathLike[str], roles: Roles = ALL_TARGETS, readin
 
 
 def series_from_frame(
-    frame: pd.DataFrame, roles: Roles = ALL_TARGETS, reading: Reading = AS_WRITTEN, source: str = "the frame"
+    frame: pd.DataFrame,
+    roles: Roles = ALL_TARGETS,
+    reading: Reading = AS_WRITTEN,
+    source: str = "the frame",
+    *,
+    keeps_ids: bool = False,
 ) -> Series:
     """Return the checked series of a frame, which is not changed.
 
@@ -135,6 +180,8 @@ def series_from_frame(
         The times, the step and the repairs.
     source
         Name of the frame in messages.
+    keeps_ids
+        Whether a panel of one series stays a panel.
 
     Raises
     ------
@@ -148,7 +195,10 @@ def series_from_frame(
     draft = with_joined_hours(draft)
     draft = with_chosen_columns(draft)
     draft = with_times(draft)
+    draft = _with_ids(draft)
     draft = with_marks_as_empty(draft)
+    if draft.roles.ids:
+        return _panel(draft, keeps_ids=keeps_ids)
     draft = with_series_merged(draft)
     draft = with_labels(draft)
     draft, ahead = _without_rows_ahead(draft)
@@ -172,6 +222,83 @@ def series_from_frame(
         tuple(name for name in draft.unused if name not in draft.merged),
         draft.reading.last_rows,
     )
+
+
+def _with_ids(draft: Draft) -> Draft:
+    """Return the draft with the columns that identify series; a usual name in a long table counts as named."""
+    ids = find_ids(draft)
+    if list(ids) == draft.roles.ids:
+        return draft
+    chosen, unused = ([name for name in names if name not in ids] for names in (draft.chosen, draft.unused))
+    names = " and ".join(map(repr, ids))
+    draft = replace(draft, chosen=chosen, unused=unused, roles=replace(draft.roles, ids=list(ids)))
+    return draft.noted("panel", [f"{names} identifies the series of a long table ({id_word(ids)})"])
+
+
+def _panel(draft: Draft, *, keeps_ids: bool) -> Series:
+    """Return the series of a panel, in the order of their ids."""
+    reading, source = draft.reading, draft.source
+    if reading.last_rows is not None:
+        raise InputError(f"data.last_rows={reading.last_rows}: not for a table with data.id_columns: set it to null")
+    coded = read_ids(draft.table, draft.roles.ids, draft.rows, source)
+    draft = with_labels(_without_properties(draft, coded))
+    values, flaws = numbers_of(draft)
+    refuse_with_ids([*draft.flaws, *flaws], coded, draft.rows)
+    piece, doubled = sorted_rows(draft, coded, values)
+    targets = [draft.chosen.index(name) for name in draft.targets]
+    piece, ahead, cut = with_usable_rows(draft, coded, piece, targets)
+    if not len(piece.codes):
+        raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
+    labels, _, named = name_empty_cells(
+        piece.values, {name: draft.chosen.index(name) for name in draft.labels}, draft.labels, reading.empty_labels
+    )
+    step = panel_frequency(piece, coded, reading.frequency, source)
+    grid = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
+    single = len(grid.ids) == 1 and not keeps_ids
+    known = [draft.chosen.index(name) for name in draft.roles.known]
+    beyond = pd.DataFrame(ahead.values[:, known], index=ahead.times, columns=draft.roles.known)
+    names = " and ".join(map(repr, coded.columns))
+    line = f"{len(grid.ids):,} series, identified by {names}, of {_from_to(grid.ids.lengths)} rows"
+    lines = (line, *draft.lines("panel", "rows", "names", "columns", "times", "marks"), *doubled, *cut, *named)
+    return Series(
+        pd.DataFrame(
+            np.asfortranarray(grid.values),
+            index=grid.times.rename(draft.time_column),
+            columns=draft.chosen,
+            copy=False,
+        ),
+        step,
+        (*lines, *grid.notes),
+        grid.observed,
+        reading.policies,
+        labels=labels,
+        ahead=(Ahead(decode_labels(beyond, draft.labels), ahead.rows, source, ids=ids_of(coded, ahead)),)
+        if known and len(ahead.rows)
+        else (),
+        time_format=draft.time_format,
+        unread=(*draft.unused, *(coded.columns if single else ())),
+        ids=None if single else grid.ids,
+    )
+
+
+def _without_properties(draft: Draft, coded: Coded) -> Draft:
+    """Return the draft without unnamed targets that are constant within each id, and a note on such columns."""
+    candidates = [*draft.unused, *(draft.chosen if draft.roles.targets is None else ())]
+    fixed = constant_columns(draft.table, coded, [name for name in candidates if name not in draft.roles.covariates])
+    if not fixed:
+        return draft
+    chosen = [name for name in draft.chosen if name not in fixed]
+    if not draft.targets or not any(name in chosen for name in draft.targets):
+        return draft  # then they are the values to forecast
+    unused = [*draft.unused, *(name for name in draft.chosen if name in fixed)]
+    names = ", ".join(map(repr, fixed))
+    note = f"constant within each series, and not read: {names}"
+    return replace(draft, chosen=chosen, unused=unused).noted("columns", [note])
+
+
+def _from_to(lengths: np.ndarray) -> str:
+    low, high = int(lengths.min()), int(lengths.max())
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
@@ -199,26 +326,15 @@ def _with_last_rows(draft: Draft) -> Draft:
 
 def _with_numbers(draft: Draft) -> tuple[Draft, np.ndarray]:
     """Return the draft with the flaws of its cells, and its values (N, C), float64."""
-    reading, labels = draft.reading, draft.labels
-    with_empty = [name for name in labels if labels[name]] if reading.empty_labels is None else reading.empty_labels
-    values, flaws = to_numbers(
-        draft.table[draft.chosen],
-        draft.rows,
-        draft.source,
-        empty_allowed=reading.policies.fills,
-        needed=draft.roles.columns or draft.roles.covariates,
-        covariates=draft.others,
-        numeric=draft.roles.numeric,
-        may_be_empty=with_empty,
-    )
+    values, flaws = numbers_of(draft)
     return draft.flawed(*flaws), values
 
 
-def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, Rows]:
+def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRows]:
     """Return the draft with a flaw if times are doubled and may not be, and the rows, sorted, one per time."""
     codes = [draft.chosen.index(name) for name in draft.labels]
 
-    def merged(how: str) -> tuple[Rows, tuple[str, ...]]:
+    def merged(how: str) -> tuple[RawRows, tuple[str, ...]]:
         rows = (draft.times, values, draft.rows)
         return one_row_a_time(rows, how, draft.source, draft.time_column, codes=codes)
 
@@ -238,7 +354,7 @@ def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, di
     return replace(draft, labels=labels).noted("rows", notes), codes
 
 
-def _whole(draft: Draft, unique: Rows, codes: Mapping[int, float]) -> tuple[Filled, str]:
+def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[Filled, str]:
     """Return the complete table and its step; refuse a table with flaws, all of them in one message."""
     flaws, reading = list(draft.flaws), draft.reading
     filled: Filled | None = None
@@ -285,8 +401,18 @@ def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str)
     numeric = [name for name in present if name not in roles.categorical]
     draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
     draft = with_labels(with_marks_as_empty(with_times(with_joined_hours(draft))))
-    ahead = _known_ahead(draft, present)
+    ahead = _known_of_panel(draft, present) if roles.ids else _known_ahead(draft, present)
     return replace(ahead, notes=(*draft.lines("names", "rows", "columns", "times", "marks"), *ahead.notes))
+
+
+def _known_of_panel(draft: Draft, columns: list[str]) -> Ahead:
+    """Return the known covariates of all rows of a long table, one row per id and time, empty cells as NaN."""
+    coded = read_ids(draft.table, draft.roles.ids, draft.rows, draft.source)
+    values, flaws = numbers_of(draft, empty_allowed=True)
+    refuse_with_ids(flaws, coded, draft.rows)
+    piece, notes = sorted_rows(draft, coded, values)
+    frame = pd.DataFrame(piece.values, index=piece.times, columns=columns)
+    return Ahead(decode_labels(frame, draft.labels), piece.rows, draft.source, notes, ids_of(coded, piece))
 
 
 def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:

@@ -18,6 +18,7 @@ from forecast.common.pictures import draw_forecast
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import future_index, seasonal_period
 from forecast.data.datamodule import ForecastData
+from forecast.data.panel import PanelData
 from forecast.data.windows import evenly_spaced
 from forecast.evaluation.achievable import achieved
 from forecast.evaluation.adaptive import Forms
@@ -27,10 +28,11 @@ from forecast.evaluation.scoring import limits_of_data
 from forecast.model.informer import Informer, flops_per_window
 from forecast.predict.known import gather_known
 from forecast.runs import results
-from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RESULT, Run
+from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RESULT, SERIES, Run
 from forecast.tables.clock import Clock
 from forecast.tables.labels import decode_labels
 from forecast.training.fit import Fit
+from forecast.training.panel_outcome import write_panel_forecast
 from forecast.training.prepare import Preparation
 from forecast.training.probe.maps import attention_maps, token_names
 from forecast.training.tensorboard.figures import (
@@ -81,7 +83,8 @@ def write_outcome(
         "probe": fit.probe,
         "validations": [{"step": step, "seconds": seconds, "mse": mse} for step, seconds, mse in fit.validations],
     }
-    result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts)
+    ids = data.source.series.ids
+    result = results.assemble(rows, targets=data.source.targets, scale=data.target_scale, facts=facts, ids=ids)
     if (reached := achieved(prepared.settings.data, result)) is not None:
         result["diagnostic"] = reached
     with replacing(run.path / ERRORS) as file:
@@ -89,7 +92,13 @@ def write_outcome(
     assert model.calibration is not None
     with replacing(run.path / CALIBRATION) as file:
         file.write(save(Forms(model.calibration, model.adaptive).tensors()))
-    _write_last_forecast(run, config["data"]["name"], network, data)
+    if ids is None:
+        _write_last_forecast(run, config["data"]["name"], network, data)
+    else:
+        with replacing(run.path / SERIES) as file:
+            results.series_scores(model, ids).to_parquet(file)
+        assert isinstance(data, PanelData)
+        write_panel_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
     write_json(run.path / RESULT, result)
     return result
@@ -107,12 +116,13 @@ def _known_readers(prepared: Preparation) -> list[str]:
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
-    train, test = data.parts["train"], data.parts["test"]
+    train, test, ids = data.parts["train"], data.parts["test"], data.source.series.ids
     return {
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
         "sha256": data.source.sha256,
-        "rows": len(data.index),
+        "rows": len(data.source.series.frame),
+        **({} if ids is None else {"series": len(ids)}),
         "channels": data.source.columns,
         **data.source.roles.named,
         "known_ahead": _has_known_ahead(data) if data.source.roles.known else None,
@@ -123,11 +133,12 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "season": seasonal_period(data.source.series.frequency),
         "cycles": list(data.cycles),
         "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
-        "last_training_row": str(data.index[data.split.train.stop - 1]),
+        "last_training_row": str(data.index[data.train_rows].max()),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
+        **({} if ids is None else {"origins": {part: len(own.steps.unique()) for part, own in data.parts.items()}}),
         "scored_split": data.split.scored,
-        "evaluation_stride": data.evaluation_stride,
+        "evaluation_stride": data.stride_of("test"),
         "windows_left_out": data.left_out,
         "placement": data.placement.facts(),
         "policies": data.source.series.policies.facts(),
@@ -141,6 +152,8 @@ def _has_known_ahead(data: ForecastData) -> bool:
     series, known = data.source.series, data.source.roles.known
     empty = [name for name in data.encoder.empty_labels if name in data.encoder.categories]
     try:
+        if series.ids is not None:
+            return bool(series.ahead)
         times = future_index(data.index, series.frequency, data.sizes["horizon"])
         clock = Clock.of(data.index, series.frequency)
         gather_known(series.ahead, known, times, times, clock, empty_allowed=empty)
@@ -153,14 +166,14 @@ def _has_known_ahead(data: ForecastData) -> bool:
 def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastData) -> None:
     windows, targets = data.parts["test"], data.source.targets
     batch = windows.batch(torch.tensor([len(windows) - 1], device=windows.starts.device))
-    forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)[0]
+    forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
     origin = int(batch.origin)
     index = data.index[origin : origin + windows.horizon]
     count = len(targets)
-    past = torch.from_numpy(data.scaler.inverse(batch.past[..., :count].double().cpu().numpy(), targets))
+    past = torch.from_numpy(data.original(batch.past[..., :count].double().cpu().numpy(), batch))
     observed = None if batch.past_observed is None else batch.past_observed[..., :count].cpu()
     own = limits_of_data(data).at(past, observed, windows.horizon)
-    values = own.clip(torch.from_numpy(data.scaler.inverse(forecast.double().cpu().numpy(), targets))[None])[0].numpy()
+    values = own.clip(torch.from_numpy(data.original(forecast.double().cpu().numpy(), batch)))[0].numpy()
     check_forecast(values, index, targets)
     frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / FORECAST) as file:

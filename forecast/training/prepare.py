@@ -30,6 +30,8 @@ from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.mapped import Address
+from forecast.data.panel import PanelData
+from forecast.data.settings import DROP
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_maps import LinearMaps, fit_maps
@@ -126,20 +128,37 @@ def make_data(
     training = settings.training
     placing = Placing(training.data_placement, device, group.place.local_size, Path(settings.output_dir), table)
     context_length, horizon = settings.lengths
-    data = ForecastData(
-        source,
-        settings.data.split,
-        context_length=context_length,
-        horizon=horizon,
-        batch_size=training.batch_size,
-        evaluation_batch_size=training.evaluation_batch_size,
-        placing=placing,
-        evaluation_stride=training.evaluation_stride,
-        first_origin=training.first_origin,
-        seed=settings.seed,
-    )
+    options: dict[str, Any] = {
+        "context_length": context_length,
+        "horizon": horizon,
+        "batch_size": training.batch_size,
+        "evaluation_batch_size": training.evaluation_batch_size,
+        "placing": placing,
+        "evaluation_stride": training.evaluation_stride,
+        "first_origin": training.first_origin,
+        "seed": settings.seed,
+    }
+    if source.series.ids is None:
+        data = ForecastData(source, settings.data.split, **options)
+    else:
+        data = _panel_data(settings, source, options)
     _check_group_size(training.batch_size, data, group)
     return data
+
+
+def _panel_data(settings: Settings, source: Source, options: dict[str, Any]) -> PanelData:
+    """Return the windows of a panel."""
+    table, patch = settings.data, settings.model.get("patch_length")
+    least = table.least_context or patch or seasonal_period(source.series.frequency)
+    return PanelData(
+        source,
+        table.split,
+        split_by=table.split_by,
+        least_context=least,
+        drops_short=table.short_series == DROP,
+        most_windows=settings.training.evaluation_windows,
+        **options,
+    )
 
 
 def _make_network(

@@ -171,7 +171,7 @@ class ForecastTask(lightning.LightningModule):
                 numbers = self.sums.update(*self.network.forward_apart(*_inputs(batch)), *truth)
             else:
                 numbers = self.sums.update(self(batch), *truth)[0][:, None]
-        self.window_errors.add(batch.origin, numbers)
+        self.window_errors.add(numbers)
 
     def on_validation_epoch_end(self) -> None:
         """Log the scores over all validation windows, and set the mixing weight."""

@@ -76,6 +76,6 @@ def test_a_clear_gain_is_significant_and_a_small_one_is_not(gain: float, beaten:
 
 def test_window_errors_are_in_order_of_time() -> None:
     errors = WindowErrors()
-    errors.add(torch.tensor([7, 8]), torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
-    errors.add(torch.tensor([5, 6]), torch.tensor([[5.0, 6.0], [7.0, 8.0]], dtype=torch.float64))
+    errors.add(torch.tensor([[5.0, 6.0], [7.0, 8.0]], dtype=torch.float64))
+    errors.add(torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
     assert errors.mse((1.0, 0.5), ALONE).tolist() == [8.0, 11.0, 2.0, 5.0]

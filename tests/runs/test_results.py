@@ -58,7 +58,7 @@ def test_the_typical_skill_is_that_of_the_median_series() -> None:
 
     def row(*mse: float) -> Any:
         sums = SimpleNamespace(squared=torch.tensor([mse, mse]), count=torch.ones(2, len(mse)))
-        return SimpleNamespace(test=SimpleNamespace(sums=sums))
+        return SimpleNamespace(test=SimpleNamespace(sums=sums, by_id=None))
 
     found = _typical(row(1.0, 1.2, 0.9, 0.5, 10.0), row(1.0, 1.0, 1.0, 0.0, 1000.0))
     assert found == {"skill": pytest.approx(0.05), "better": 2}  # a perfect seasonal naive forecast has no skill

@@ -176,13 +176,18 @@ def test_only_named_targets_and_a_named_policy_make_one_series_of_several(tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "column", "series", "value"),
-    [("m4_hourly.parquet", "series_id", "414", "value"), ("rossmann.parquet", "Store", "1,115", "Sales")],
-)
-def test_real_long_tables_are_recognised(name: str, column: str, series: str, value: str) -> None:
-    with pytest.raises(InputError, match=f"column '{column}' identifies {series} series.*values='{value}'"):
-        read_series(shared(name), policies=Policies("mean", "mask"))
+def test_a_real_long_table_whose_ids_have_no_usual_name_is_recognised() -> None:
+    with pytest.raises(InputError, match=r"column 'Store' identifies 1,115 series.*data.id_columns=\[Store\]"):
+        read_series(shared("rossmann.parquet"), policies=Policies("mean", "mask"))
+
+
+@pytest.mark.slow
+def test_a_real_long_table_with_a_usual_name_is_a_panel() -> None:
+    series = read_series(shared("m4_hourly.parquet"))
+    assert series.ids is not None
+    assert len(series.ids) == 414
+    assert list(series.frame.columns) == ["value"]
+    assert any("'category'" in note for note in series.notes)
 
 
 def test_real_hours_in_a_separate_column_are_recognised() -> None:

@@ -56,7 +56,7 @@ class Figures(Callback):
             data = trainer.datamodule  # type: ignore[attr-defined]
             if self._batch is None or self._panels is None:
                 self._batch, self._panels = self._prepare(data)
-            forecast = _first_target(data, pl_module(self._batch))
+            forecast = _first_target(data, self._batch, pl_module(self._batch))
             board.add_image(TAG, self._panels.pixels(forecast), trainer.global_step - 1)
 
     def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
@@ -67,10 +67,10 @@ class Figures(Callback):
         period = seasonal_period(data.source.series.frequency)
         naive = SeasonalNaive(windows, period)(batch) if period <= len(data.split.train) else None
         panels = ForecastPanels(
-            past=_measured(_first_target(data, batch.past), masked.past_observed)[:, -windows.horizon :],
-            truth=_measured(_first_target(data, batch.future), batch.future_observed),
-            naive=None if naive is None else _first_target(data, naive),
-            titles=[f"{data.source.targets[0]} from {data.index[origin]}" for origin in batch.origin.tolist()],
+            past=_measured(_first_target(data, batch, batch.past), masked.past_observed)[:, -windows.horizon :],
+            truth=_measured(_first_target(data, batch, batch.future), batch.future_observed),
+            naive=None if naive is None else _first_target(data, batch, naive),
+            titles=_titles(data, batch),
         )
         return batch, panels
 
@@ -80,6 +80,15 @@ def _measured(values: np.ndarray, observed: torch.Tensor | None) -> np.ndarray:
     return values if observed is None else np.where(observed[..., 0].cpu().numpy(), values, np.nan)
 
 
-def _first_target(data: ForecastData, values: torch.Tensor) -> np.ndarray:
-    """Return the first target in original units, shape (K, n), from z-scores (K, n, C)."""
-    return data.scaler.inverse(values[..., :1].double().cpu().numpy(), data.source.targets[:1])[..., 0]
+def _titles(data: ForecastData, batch: Batch) -> list[str]:
+    """Return what each window shows: the first target, the id in a panel, and the origin."""
+    ids = data.source.series.ids
+    names = [data.source.targets[0]] * len(batch.origin)
+    if ids is not None and batch.series is not None:
+        names = [f"{name}, {ids.shown(place)}" for name, place in zip(names, batch.series.tolist(), strict=True)]
+    return [f"{name} from {data.index[row]}" for name, row in zip(names, batch.origin.tolist(), strict=True)]
+
+
+def _first_target(data: ForecastData, batch: Batch, values: torch.Tensor) -> np.ndarray:
+    """Return the first target in original units, shape (K, n), from z-scores (K, n, C) of a batch."""
+    return data.original(values[..., :1].double().cpu().numpy(), batch)[..., 0]

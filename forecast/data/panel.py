@@ -1,0 +1,294 @@
+"""The scaled windows of a panel: many series in one table, each with its own scale."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from forecast.common.errors import InputError
+from forecast.common.text import counted
+from forecast.data.calendar import earlier_index, seasonal_period
+from forecast.data.contract import DataContract
+from forecast.data.datamodule import ForecastData
+from forecast.data.scaler import LARGEST, SeriesScaler, check_spikes, statistics_by_series
+from forecast.data.settings import END, MOST_WINDOWS
+from forecast.data.sources import Source
+from forecast.data.split import Split, split_rows
+from forecast.data.storage import Placed
+from forecast.data.target_copies import MOST_COMPARED
+from forecast.data.training_range import TrainingRange
+from forecast.data.windows import Batch, SeriesRows, Windows
+from forecast.tables.frequency import grid_places, whole_grid
+from forecast.tables.panel import NAMED, Ids
+from forecast.tables.series import Rows, Series, only
+
+ENOUGH = 32
+"""Training values from which the deviation of a series is its own alone."""
+
+
+class PanelData(ForecastData):
+    """The windows of all series of a panel; see `ForecastData`.
+
+    Each series is stored with padding before its first row, which repeats that row. A look-back that begins before its
+    series reads the padding, and the model does not see it: `past_observed` is False there.
+
+    Parameters
+    ----------
+    source
+        The panel and its roles.
+    split
+        Splits of the common grid of times or, with `split_by` "end", of the rows counted from the end of each series.
+    least_context
+        Fewest rows of a series before the origin of a window.
+    drops_short
+        Whether a series without a window in training is left out; else it is refused.
+    most_windows
+        Most windows of validation, and of test: all series at the same origins, as many as this allows.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        split: Any,
+        *,
+        context_length: int,
+        horizon: int,
+        split_by: str = "date",
+        least_context: int = 1,
+        drops_short: bool = False,
+        most_windows: int = MOST_WINDOWS,
+        **options: Any,
+    ) -> None:
+        self.least_context, self.most_windows = min(least_context, context_length), most_windows
+        self._short_notes: list[str] = []
+        self._budget_notes: list[str] = []
+        self.strides: dict[str, int] = {}
+        self.first_origin = options.get("first_origin")
+        if self.first_origin is not None:
+            raise InputError("training.first_origin: not for a table with data.id_columns: set it to null")
+        series = _aligned(source.series, split_by)
+        series = self._without_short(series, split_rows(series.num_steps, **split), horizon, drops_short)
+        assert series.ids is not None
+        self.split_by = split_by
+        padding = max(context_length, seasonal_period(series.frequency)) - self.least_context
+        padded = _padded(series, padding)
+        super().__init__(
+            replace(source, series=padded), split, context_length=context_length, horizon=horizon, **options
+        )
+
+    @property
+    def ids(self) -> Ids:
+        """The series and their rows, with padding."""
+        assert self.source.series.ids is not None
+        return self.source.series.ids
+
+    @property
+    def series_scaler(self) -> SeriesScaler:
+        """The z-scores of each series."""
+        assert isinstance(self.scaler, SeriesScaler)
+        return self.scaler
+
+    def _without_short(self, series: Series, split: Split, horizon: int, drops_short: bool) -> Series:
+        """Return the panel without series that have no complete window, or no row in training; or refuse them."""
+        ids = series.ids
+        assert ids is not None
+        least = self.least_context + horizon
+        trains = _measured_before(series, split.train.stop)
+        short = (ids.lengths < least) | (trains == 0)
+        if not short.any():
+            return series
+        places = np.flatnonzero(short)
+        named = "; ".join(
+            f"{ids.shown(place)} ({counted(int(ids.lengths[place]), 'row')}, {trains[place]} in training)"
+            for place in places[:NAMED]
+        )
+        more = " …" if len(places) > NAMED else ""
+        what = (
+            f"{len(places):,} of {len(ids):,} series have fewer than {least} rows (data.least_context + horizon), or "
+            f"no measured row in training: {named}{more}"
+        )
+        if not drops_short or len(places) == len(ids):
+            raise InputError(f"{what}: leave them out with data.short_series=drop, or lower horizon or least_context")
+        self._short_notes = [f"{what}: left out (data.short_series=drop)"]
+        return only(series, np.flatnonzero(~short))
+
+    def _train_rows(self) -> Rows:
+        ids = self.ids
+        steps, place = ids.steps_of_rows, np.arange(ids.offsets[-1])
+        return np.flatnonzero((steps < self.split.train.stop) & (place >= ids.first_rows[ids.of_rows]))
+
+    def _longest_training(self) -> int:
+        """Return the series with the most training rows."""
+        return int(np.bincount(self.ids.of_rows[self.train_rows]).argmax())
+
+    def _compared_rows(self) -> slice:
+        place = self._longest_training()
+        first = int(self.ids.first_rows[place])
+        stop = first + int((self.ids.of_rows[self.train_rows] == place).sum())
+        return slice(max(first, stop - MOST_COMPARED), stop)
+
+    def _choose_cycles(self, train: Rows) -> tuple[str, ...]:
+        assert isinstance(train, np.ndarray)
+        place = self._longest_training()
+        rows = np.flatnonzero(self.ids.of_rows == place)
+        return super()._choose_cycles(np.intersect1d(rows, train))
+
+    def _fit_scaler(self, raw: np.ndarray, train: Rows) -> SeriesScaler:
+        columns = self.source.columns
+        measured = self.source.series.observed_of(columns, train)
+        check_spikes(raw[train], self.index[train], columns, measured)
+        series, ids = self.ids.of_rows, self.ids
+        mean, scale = statistics_by_series(raw[train], series[train], len(ids), measured, ENOUGH)
+        scaler = SeriesScaler(mean, scale, columns, ids.names)
+        furthest = np.abs(scaler.transform(raw, series))
+        if not (furthest <= LARGEST).all():
+            row, place = np.argwhere(furthest > LARGEST)[0]
+            raise InputError(
+                f"column {columns[place]!r}, {ids.shown(series[row])}, {self.index[row]}: {raw[row, place]:g} is "
+                f"{furthest[row, place]:.0e} standard deviations of its series from its mean: correct it in the file"
+            )
+        return scaler
+
+    def _scaled(self, raw: np.ndarray, piece: slice) -> np.ndarray:
+        return self.series_scaler.transform(raw[piece], self.ids.of_rows[piece])
+
+    def stride_of(self, part: str) -> int:
+        return self.strides[part if self.split.test or part != "test" else "validation"]
+
+    def original(self, values: np.ndarray, batch: Batch) -> np.ndarray:
+        assert batch.series is not None
+        return self.series_scaler.inverse(values, batch.series.cpu().numpy())
+
+    def _constant_notes(self) -> list[str]:
+        train, ids = self.train_rows, self.ids
+        notes = []
+        for name in self.source.targets:
+            values = pd.Series(self.source.series.frame[name].to_numpy()[train]).groupby(ids.of_rows[train])
+            if constant := int((values.nunique() == 1).sum()):
+                notes.append(f"{name!r} is constant in the training rows of {constant:,} series: no MASE")
+        return notes
+
+    def _table(self, placed: Placed, context_length: int, horizon: int) -> Windows:
+        windows = super()._table(placed, context_length, horizon)
+        ids = self.ids
+        first = None if self.least_context == context_length else torch.from_numpy(ids.first_rows)
+        panel = SeriesRows(torch.from_numpy(ids.of_rows), torch.from_numpy(ids.steps_of_rows), first)
+        return replace(windows, panel=panel)
+
+    def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
+        """Return the windows of a split in order of time, and how many were dropped."""
+        ids, horizon, length = self.ids, table.horizon, table.context_length
+        steps, place = ids.steps_of_rows, np.arange(ids.offsets[-1])
+        origins = (
+            (place >= ids.first_rows[ids.of_rows] + self.least_context)
+            & (place + horizon <= ids.offsets[1:][ids.of_rows])
+            & (steps >= targets.start)
+            & (steps + horizon <= targets.stop)
+        )
+        chosen = np.flatnonzero(origins)
+        if not len(chosen):
+            raise InputError(
+                f"horizon {horizon}: no series has {self.least_context} rows and a horizon in the {part} split: lower "
+                "horizon or data.least_context, or choose another data.split"
+            )
+        chosen = chosen[np.argsort(steps[chosen], kind="stable")]
+        if part != "train":
+            chosen = self._within_budget(chosen, steps[chosen], part)
+        windows, left_out = replace(table, starts=torch.from_numpy(chosen - length)), 0
+        if table.observed is not None:
+            if self.source.series.policies.reads_past_gaps:
+                kept = table.observed[windows.starts + length - 1].all(1)
+                windows, left_out = replace(windows, starts=windows.starts[kept]), int((~kept).sum())
+            kept = windows.with_target
+            windows = replace(windows, starts=windows.starts[kept])
+        return windows, left_out
+
+    def _within_budget(self, chosen: np.ndarray, steps: np.ndarray, part: str) -> np.ndarray:
+        """Return the origins on as many dates as `most_windows` allows, the last one included."""
+        dates, counts = np.unique(steps, return_counts=True)
+        stride = self.evaluation_stride
+        while stride < len(dates) and counts[::-1][::stride].sum() > self.most_windows:
+            stride += 1
+        self.strides[part] = stride
+        kept = dates[::-1][::stride]
+        if stride > self.evaluation_stride:
+            self._budget_notes.append(
+                f"{part}: {len(kept):,} of {len(dates):,} origins are scored, for at most {self.most_windows:,} "
+                "windows (training.evaluation_windows)"
+            )
+        return chosen[np.isin(steps, kept)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The changes to the input, one line each."""
+        return (*self._short_notes, *super().notes, *self._budget_notes)
+
+    @property
+    def target_scale(self) -> np.ndarray:
+        """The standard deviation of each target of each series in training, in its unit, shape (S, C_out)."""
+        return self.series_scaler.scale[:, : len(self.source.targets)]
+
+    def training_range(self) -> TrainingRange:
+        """Return the limits of the known numbers in the training rows; channels have another range in each series."""
+        names, rows = self.encoder.numbers, self.train_rows
+        values = self.source.series.frame[names].to_numpy(np.float64)[rows]
+        return TrainingRange.fit(values, names, 1, self.source.series.observed_of(names, rows))
+
+    def contract(self, *, reads_known: bool = True) -> DataContract:
+        """Return what prediction needs of a table."""
+        contract = super().contract(reads_known=reads_known)
+        return replace(contract, least_context=self.least_context)
+
+
+def _aligned(series: Series, split_by: str) -> Series:
+    """Return the panel with the steps by which it is split: those of the dates, or those up to the end of each."""
+    ids = series.ids
+    assert ids is not None
+    if split_by != END:
+        return series
+    return replace(series, ids=replace(ids, steps=ids.lengths.max() - ids.lengths))
+
+
+def _measured_before(series: Series, stop: int) -> np.ndarray:
+    """Return the number of rows of each series before a step that have a measured value, (S,)."""
+    ids = series.ids
+    assert ids is not None
+    counted_rows = ids.steps_of_rows < stop
+    if series.observed is not None:
+        counted_rows &= series.observed.all(1)
+    return np.bincount(ids.of_rows[counted_rows], minlength=len(ids))
+
+
+def _padded(series: Series, padding: int) -> Series:
+    """Return the panel with rows before each series that repeat its first row, at earlier times."""
+    ids = series.ids
+    assert ids is not None
+    if not padding:
+        return series
+    lengths = ids.lengths + padding
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    padded = replace(ids, offsets=offsets, steps=ids.steps - padding, padding=padding)
+    place = np.arange(offsets[-1])
+    ahead = padded.first_rows[padded.of_rows] - place  # above 0 in the padding
+    source = np.repeat(ids.offsets[:-1] - offsets[:-1] - padding, lengths) + place + ahead.clip(min=0)
+    times = _earlier(pd.DatetimeIndex(series.frame.index), series.frequency, source, ahead)
+    values = series.frame.to_numpy(np.float64)[source]
+    frame = pd.DataFrame(np.asfortranarray(values), index=times, columns=series.frame.columns, copy=False)
+    observed = None if series.observed is None else series.observed[source] & (ahead <= 0)[:, None]
+    return replace(series, frame=frame, observed=observed, ids=padded)
+
+
+def _earlier(times: pd.DatetimeIndex, frequency: str, source: np.ndarray, ahead: np.ndarray) -> pd.DatetimeIndex:
+    """Return the times of rows, or `ahead` steps before them where that is above 0."""
+    moved = times[source]
+    before = ahead > 0
+    if not before.any():
+        return moved
+    present = pd.DatetimeIndex(times.unique().sort_values())
+    grid = whole_grid(present, grid_places(present, frequency, np.arange(len(present)), ""), frequency)
+    first = int(ahead.max())
+    whole = earlier_index(grid, frequency, first).append(grid)
+    places = grid.get_indexer(moved) + first - ahead.clip(min=0)
+    return pd.DatetimeIndex(whole[places], name=times.name)

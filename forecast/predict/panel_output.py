@@ -1,0 +1,165 @@
+"""The files of a forecast of many series: table, sidecar, and a sheet of nine."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.common.files import replacing, write_json
+from forecast.common.pictures import SHEET, Lines, best_median_worst, draw_sheet
+from forecast.common.spreadsheet import write_frame
+from forecast.data.calendar import season_name, seasonal_period
+from forecast.evaluation.coverage import calibrating_windows, worst
+from forecast.predict.forecast import Question
+from forecast.predict.output import program_version, sidecar_of, value_name
+from forecast.predict.panel import PanelForecast, PanelForecaster
+from forecast.tables.series import Series, only
+
+
+@dataclass(frozen=True)
+class PanelOutcome:
+    """A forecast of many series, and everything that its files say about it.
+
+    `series` is the panel read from `source`, `known` further inputs; `hashes` has the SHA-256 of these files.
+    """
+
+    forecaster: PanelForecaster
+    series: Series
+    source: Path
+    known: Sequence[Path]
+    question: Question
+    forecast: PanelForecast
+    hashes: Mapping[Path, str]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings about the model, and about intervals whose coverage is unlike their level."""
+        facts = self.forecaster.facts
+        assert facts is not None
+        coverages = worst([facts.calibration], self.question.levels)
+        return [*facts.warnings(), *(text for one in coverages if (text := one.warning) is not None)]
+
+    def interval_line(self) -> str | None:
+        """Return the printed line on the intervals; None without any."""
+        if not self.question.levels:
+            return None
+        facts = self.forecaster.facts
+        assert facts is not None
+        named = " and ".join(f"{level:g} %" for level in self.question.levels)
+        known = ", ".join(coverage.words for coverage in worst([facts.calibration], self.question.levels))
+        covered = f"; {known}" if known else "; their coverage is not measured"
+        return f"{named} intervals: calibrated on {calibrating_windows(facts.calibration)}{covered}"
+
+    def ended_earlier(self) -> str | None:
+        """Return how many series end before the latest time; None if all end together."""
+        ids = self.forecast.ids
+        ends = pd.DatetimeIndex([dates[0] for dates in self.forecast.dates])
+        early = int((ends < ends.max()).sum())
+        if not early:
+            return None
+        place = int(np.argmin(ends.asi8))
+        return (
+            f"{early:,} of {len(ids):,} series end earlier than the others and are forecast from their own end, the "
+            f"first {ids.shown(place)} from {ends[place]}"
+        )
+
+    def write(self, output: Path) -> None:
+        """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""
+        table = self.forecast.table(self.forecaster.decimals)
+        with replacing(output) as file:
+            if output.suffix.lower() == ".csv":
+                write_frame(file, table, index=False)
+            else:
+                table.to_parquet(file, index=False)
+        write_json(sidecar_of(output), self._sidecar(table))
+
+    def _sidecar(self, table: pd.DataFrame) -> dict[str, Any]:
+        model, facts = self.forecaster, self.forecaster.facts
+        assert facts is not None
+        times = table[self.forecast.time_column]
+        season = seasonal_period(model.frequency)
+        return {
+            "program": program_version(),
+            "models": [{"path": str(model.path), "weights_sha256": facts.weights}],
+            "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},
+            "known": [{"file": path.name, "sha256": self.hashes.get(path)} for path in self.known],
+            "forecast": {
+                "id_columns": list(self.forecast.ids.columns),
+                "series": len(self.forecast.ids),
+                "steps": model.horizon,
+                "first": str(times.min()),
+                "last": str(times.max()),
+                "frequency": model.frequency,
+                "targets": self.forecast.targets,
+            },
+            "value": value_name(self.question),
+            "levels": list(self.question.levels),
+            "intervals": None if self.question.is_plain else {"calibration": facts.calibration, "form": "plain"},
+            "naive": f"seasonal naive ({season_name(season, model.frequency)})" if season > 1 else "last value",
+            "columns": [str(name) for name in table.columns],
+            "warnings": self.warnings,
+        }
+
+    def draw(self, path: Path, wanted: str | None) -> str:
+        """Draw up to nine series, or the one that is `wanted` as `store=17`; return the title."""
+        if wanted is None:
+            places, how = self._chosen()
+        else:
+            places, how = [self._place_of(wanted)], f"series {wanted}"
+        forecast, target = self.forecast, self.forecast.targets[0]
+        ids, measured = self.series.ids, self.series.measured[target]
+        assert ids is not None
+        lines = []
+        for place in places:
+            dates = forecast.dates[place]
+            stop = int(ids.offsets[place + 1])
+            past = measured.iloc[max(int(ids.offsets[place]), stop - 3 * len(dates)) : stop]
+
+            def line(values: np.ndarray, place: int = place, dates: pd.DatetimeIndex = dates) -> pd.Series:
+                return pd.Series(values[place, :, 0], index=dates)
+
+            ends = {level: (line(low), line(high)) for level, (low, high) in forecast.ends.items()}
+            name = ", ".join(ids.names[place])
+            lines.append(Lines(name, past, line(forecast.values), naive=line(forecast.naive), ends=ends))
+        title = f"{self.source.name}, {target}: {how}"
+        draw_sheet(path, lines, title)
+        return title
+
+    def _place_of(self, wanted: str) -> int:
+        """Return the place of a series that is named as `store=17`, or by its id alone."""
+        ids = self.forecast.ids
+        for place, name in enumerate(ids.names):
+            words = [f"{column}={label}" for column, label in zip(ids.columns, name, strict=True)]
+            if wanted in (",".join(words), ",".join(name)):
+                return place
+        raise InputError(f"--picture {wanted}: no such series in the forecast: name one as {_example(ids.columns)}")
+
+    def _chosen(self) -> tuple[list[int], str]:
+        """Return the series to draw, by the error of the forecast one horizon before their end, and their name."""
+        ids, model = self.forecast.ids, self.forecaster
+        if len(ids) <= SHEET:
+            return list(range(len(ids))), f"{len(ids):,} series"
+        enough = np.flatnonzero(ids.lengths >= model.least_context + model.horizon)
+        if len(enough) < SHEET:
+            return list(range(SHEET)), f"the first {SHEET} of {len(ids):,} series"
+        earlier = only(self.series, enough)
+        assert earlier.ids is not None
+        stops = earlier.ids.offsets[1:] - model.horizon
+        found = model.forecast_from(earlier, stops, Question(beyond_training=True))
+        rows = stops[:, None] + np.arange(model.horizon)
+        truth = earlier.measured[self.forecast.targets].to_numpy(np.float64)[rows]
+        codes = [model.place_of(name) for name in earlier.ids.names]
+        scale = model.scales.scale[codes, 0]
+        with np.errstate(all="ignore"):
+            errors = np.nanmean(np.abs(found.values[..., 0] - truth[..., 0]), axis=1) / scale
+        return [int(enough[place]) for place in best_median_worst(errors)], (
+            f"best, median and worst three of {len(ids):,} series, by the error of the forecast one horizon before"
+        )
+
+
+def _example(columns: Sequence[str]) -> str:
+    return ",".join(f"{name}=…" for name in columns)

@@ -1,0 +1,421 @@
+"""Panels: many series in one long table, each identified by one or several columns."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.common.text import counted, is_plain
+from forecast.tables.draft import Draft
+from forecast.tables.flaws import Flaw, list_word, refuse
+from forecast.tables.frequency import grid_places, resolve_frequency, whole_grid
+from forecast.tables.labels import label_of
+from forecast.tables.numbers import to_numbers
+from forecast.tables.repair import DOUBLED_WORD, merge_rows
+
+USUAL_IDS = ("unique_id", "item_id", "series_id")
+"""Names by which a column of ids is found in a long table: those of Nixtla, of GluonTS and fev, and of others."""
+
+NAMED = 3
+"""Series that a message names."""
+
+Id = tuple[str, ...]
+"""An id: the label of a series in each id column."""
+
+
+@dataclass(frozen=True)
+class Ids:
+    """The series of a panel, in the order of their rows.
+
+    Parameters
+    ----------
+    columns
+        The columns that identify a series.
+    names
+        The id of each of the S series.
+    offsets
+        Shape (S + 1,): the first row of each series, and the number of rows.
+    steps
+        Shape (S,): the place of each first row on the common grid of times, which begins at 0.
+    padding
+        Number of rows before each series, which repeat its first one.
+    """
+
+    columns: tuple[str, ...]
+    names: tuple[Id, ...]
+    offsets: np.ndarray = field(repr=False)
+    steps: np.ndarray = field(repr=False)
+    padding: int = 0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Number of rows of each series, (S,), with its padding."""
+        return np.asarray(np.diff(self.offsets))
+
+    @property
+    def first_rows(self) -> np.ndarray:
+        """The first row of each series after its padding, (S,)."""
+        return self.offsets[:-1] + self.padding
+
+    @cached_property
+    def of_rows(self) -> np.ndarray:
+        """The series of each row, (N,)."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    @cached_property
+    def steps_of_rows(self) -> np.ndarray:
+        """The place of each row on the common grid of times, (N,)."""
+        return np.asarray(np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1] - self.steps, self.lengths))
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps from the earliest to the latest time."""
+        return int((self.steps + self.lengths).max())
+
+    def shown(self, place: int) -> str:
+        """Return the id at a place for a message: "store '17'"."""
+        return shown_id(self.columns, self.names[place])
+
+    def only(self, places: np.ndarray) -> "Ids":
+        """Return the series at rising places alone, whose rows follow one another."""
+        offsets = np.concatenate([[0], np.cumsum(self.lengths[places])])
+        steps = self.steps[places] - int(self.steps[places].min())
+        return replace(self, names=tuple(self.names[place] for place in places), offsets=offsets, steps=steps)
+
+    def frame(self, places: np.ndarray) -> pd.DataFrame:
+        """Return the ids at places (n,) as columns of text."""
+        labels = np.array(self.names, dtype=object).reshape(len(self), len(self.columns))
+        return pd.DataFrame(labels[places], columns=list(self.columns))
+
+
+def shown_id(columns: Sequence[str], labels: Id) -> str:
+    """Return an id for a message."""
+    return ", ".join(f"{name} {label!r}" for name, label in zip(columns, labels, strict=True))
+
+
+def find_ids(draft: Draft) -> tuple[str, ...]:
+    """Return the id columns: those that are named, or else one with a usual name in a table with doubled times."""
+    if draft.roles.ids:
+        return tuple(draft.roles.ids)
+    given = {draft.time_column, *draft.roles.covariates, *(draft.roles.targets or ())}
+    usual = [name for name in USUAL_IDS if name in draft.table.columns and name not in given]
+    return tuple(usual[:1]) if usual and not draft.times.is_unique and draft.reading.merges_by is None else ()
+
+
+@dataclass(frozen=True)
+class Coded:
+    """The id of each row of a draft: `codes` (N,) are places in `names`, which are sorted."""
+
+    columns: tuple[str, ...]
+    codes: np.ndarray
+    names: tuple[Id, ...]
+
+    def of(self, place: int) -> str:
+        """Return the id of a row for a message."""
+        return shown_id(self.columns, self.names[int(self.codes[place])])
+
+
+def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, source: str) -> Coded:
+    """Return the ids of the rows, sorted as numbers if all are whole numbers, else as text.
+
+    An id is read as text, so that 7 is the same id in a file of numbers and in one of text.
+    """
+    labels, codes_of = [], []
+    for name in columns:
+        column = table[name]
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            column = column.astype(object).map(label_of, na_action="ignore").replace("", None)
+        if (empty := column.isna().to_numpy()).any():
+            row = rows[int(np.argmax(empty))]
+            raise InputError(
+                f"{source}, column {name!r}, row {row}: no id ({counted(int(empty.sum()), 'such row')}): fill it in, "
+                "or delete the rows"
+            )
+        codes, values = pd.factorize(column)
+        names = [label_of(value) for value in values]
+        if bad := [label for label in names if not is_plain(label)]:
+            raise InputError(f"{source}, column {name!r}: the id {bad[0]!r} has control characters: correct it")
+        order = sorted(range(len(names)), key=lambda place: _sort_key(names, place))
+        merged = {label: number for number, label in enumerate(dict.fromkeys(names[place] for place in order))}
+        codes_of.append(np.array([merged[label] for label in names])[codes])
+        labels.append(list(merged))
+    joined = np.zeros(len(table), dtype=np.int64)
+    for codes, names in zip(codes_of, labels, strict=True):
+        joined = joined * len(names) + codes
+    present, place = np.unique(joined, return_inverse=True)
+    ids: list[list[str]] = []
+    for names in reversed(labels):
+        ids.append([names[code] for code in present % len(names)])
+        present = present // len(names)
+    return Coded(tuple(columns), place, tuple(zip(*reversed(ids), strict=True)))
+
+
+def _sort_key(names: Sequence[str], place: int) -> list[tuple[int, int, str]]:
+    """Return a key by which s2 comes before s10."""
+    parts = _DIGITS.split(names[place])
+    return [(0, int(part), part) if part.isdecimal() and part.isascii() else (1, 0, part) for part in parts]
+
+
+_DIGITS = re.compile(r"([0-9]{1,18})")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a panel, sorted by series and time, one for each series and time.
+
+    `values` (N, C) have NaN in empty cells, `rows` (N,) are the row numbers of a spreadsheet.
+    """
+
+    codes: np.ndarray
+    times: pd.DatetimeIndex
+    values: np.ndarray
+    rows: np.ndarray
+
+    def at(self, kept: np.ndarray) -> "Piece":
+        """Return the rows at places or where a mask is true."""
+        return Piece(self.codes[kept], self.times[kept], self.values[kept], self.rows[kept])
+
+
+def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, tuple[str, ...]]:
+    """Return the rows by series and time, and a note if doubled rows were merged; refuse them if they may not be."""
+    order = np.lexsort((draft.times.asi8, coded.codes))
+    piece = Piece(coded.codes, draft.times, values, draft.rows).at(order)
+    same = (np.diff(piece.codes) == 0) & (np.diff(piece.times.asi8) == 0)
+    if not same.any():
+        return piece, ()
+    how, doubled = draft.reading.policies.duplicates, int(same.sum())
+    if how == "error":
+        place = int(np.argmax(same))
+        raise Flaw(
+            draft.source,
+            f", rows {piece.rows[place]} and {piece.rows[place + 1]}",
+            f"both are {coded.of(order[place])} at {piece.times[place]} ({doubled:,} doubled rows in total)",
+            "keep one row for each id and time, or train with data.duplicates=mean, first or last",
+            DOUBLED_WORD,
+            count=doubled,
+            unit="doubled row",
+        )
+    starts = np.flatnonzero(np.concatenate([[True], ~same]))
+    labels = [draft.chosen.index(name) for name in draft.labels]
+    merged = merge_rows(piece.values, starts, how, labels)
+    note = f"{counted(doubled, 'doubled row')} of an id and time {'was' if doubled == 1 else 'were'} merged"
+    return replace(piece.at(starts), values=merged), (f"{note} (data.duplicates={how})",)
+
+
+def with_usable_rows(
+    draft: Draft, coded: Coded, piece: Piece, targets: Sequence[int]
+) -> tuple[Piece, Piece, tuple[str, ...]]:
+    """Return the rows from the first to the last target value of each series, the rows after it, and notes."""
+    measured = ~np.isnan(piece.values[:, list(targets)]).all(1)
+    place = np.arange(len(measured))
+    first = np.full(len(coded.names), len(measured))
+    last = np.full(len(coded.names), -1)
+    np.minimum.at(first, piece.codes[measured], place[measured])
+    np.maximum.at(last, piece.codes[measured], place[measured])
+    inside = (place >= first[piece.codes]) & (place <= last[piece.codes])
+    ahead = (place > last[piece.codes]) & (last[piece.codes] >= 0)
+    notes = []
+    if ahead.any():
+        series = len(np.unique(piece.codes[ahead]))
+        notes.append(
+            f"{counted(int(ahead.sum()), 'row')} of {series:,} series come after the last target value of their id: "
+            "its forecast begins there"
+        )
+    if late := int((~inside & ~ahead).sum()):
+        notes.append(f"{counted(late, 'row')} before the first target value of their id were left out")
+    return piece.at(inside), piece.at(ahead), tuple(notes)
+
+
+def ids_of(coded: Coded, piece: Piece) -> tuple[Id, ...]:
+    """Return the id of each row."""
+    return tuple(coded.names[code] for code in piece.codes.tolist())
+
+
+def panel_frequency(piece: Piece, coded: Coded, frequency: str | None, source: str) -> str:
+    """Return the step of the series with the most rows, or `frequency` in its normal form."""
+    longest = int(np.bincount(piece.codes).argmax())
+    return resolve_frequency(piece.times[piece.codes == longest], frequency, f"{source}, {_series(coded, longest)}")
+
+
+def _series(coded: Coded, place: int) -> str:
+    return shown_id(coded.columns, coded.names[place])
+
+
+def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[np.ndarray, pd.DatetimeIndex]:
+    """Return the place of each row on the common grid of times, and that grid; refuse a series with another step."""
+    _, first, inverse = np.unique(piece.times.asi8, return_index=True, return_inverse=True)
+    union = piece.times[first]
+    try:
+        places = grid_places(union, frequency, piece.rows[first], source)
+    except Flaw as flaw:
+        stray = [place for place in first if flaw.where == f", row {piece.rows[place]}"]
+        where = f"{flaw.where}, {_series(coded, piece.codes[stray[0]])}" if stray else flaw.where
+        raise Flaw(flaw.source, where, flaw.problem, flaw.cure) from None
+    steps = places[inverse]
+    inside = np.diff(piece.codes) == 0
+    gaps = pd.Series(np.diff(steps)[inside]).groupby(piece.codes[1:][inside]).agg(["min", "size"])
+    longer = gaps[(gaps["min"] > 1) & (gaps["size"] > 1)]
+    if len(longer):
+        raise InputError(
+            f"{source}, {_series(coded, int(longer.index[0]))}: its rows are at least {longer['min'].iloc[0]} steps of "
+            f"{frequency} apart, the step of most rows ({len(longer):,} such series): bring all series to one step, or "
+            "forecast them in files of their own"
+        )
+    return steps, whole_grid(union, places, frequency)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A panel with a row for every step of each series.
+
+    `values` (N, C) are filled, and `observed` (N, C) is False there; None if nothing was.
+    """
+
+    ids: Ids
+    times: pd.DatetimeIndex
+    values: np.ndarray
+    observed: np.ndarray | None
+    notes: tuple[str, ...] = ()
+
+
+def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: pd.DatetimeIndex) -> Grid:
+    """Return the panel on its grid; refuse gaps, or fill them by the policy, each series by itself."""
+    how = draft.reading.policies.missing
+    used, codes = np.unique(piece.codes, return_inverse=True)
+    borders = np.flatnonzero(np.diff(codes, prepend=-1))
+    first, last = steps[borders], steps[np.append(borders[1:], len(steps)) - 1]
+    lengths = last - first + 1
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ids = Ids(coded.columns, tuple(coded.names[place] for place in used), offsets, first)
+    present = np.bincount(codes)
+    if (lengths != present).any():
+        _refuse_gaps(draft, piece, ids, steps, codes, lengths - present)
+    places = offsets[codes] + steps - first[codes]
+    times = grid[ids.steps_of_rows]
+    if len(places) == offsets[-1]:
+        values = piece.values
+    else:
+        values = np.full((int(offsets[-1]), piece.values.shape[1]), np.nan)
+        values[places] = piece.values
+    observed = ~np.isnan(values)
+    if observed.all() or how == "error":  # then only labels may be empty
+        return Grid(ids, times, values, None)
+    values = np.asfortranarray(values.copy())
+    held = {draft.chosen.index(name) for name in (*draft.roles.known, *draft.labels)}
+    for place in np.flatnonzero(~observed.all(0)):
+        _refuse_empty(draft, ids, observed[:, place], int(place))
+        linear = how == "interpolate" and place not in held
+        values[:, place] = fill_by_series(values[:, place], observed[:, place], ids, linear=linear)
+    absent = int(offsets[-1]) - len(places)
+    partial = int((~observed.all(1)).sum()) - absent
+    kinds = [(absent, "missing row", ""), (partial, "row", " with empty cells")]
+    filled = " and ".join(counted(count, what) + more for count, what, more in kinds if count)
+    note = f"{filled} filled (data.missing={how}): {int((~observed).sum()):,} of {observed.size:,} values"
+    return Grid(ids, times, values, observed, (note,))
+
+
+def _refuse_gaps(
+    draft: Draft, piece: Piece, ids: Ids, steps: np.ndarray, codes: np.ndarray, missing: np.ndarray
+) -> None:
+    """Raise a flaw for absent rows, unless the policy fills them and no series lacks most of its rows."""
+    jumps = (np.diff(codes) == 0) & (np.diff(steps) > 1)
+    mostly = missing > ids.lengths - missing
+    if draft.reading.policies.fills and not mostly.any():
+        return
+    wanted = mostly[codes[:-1]] if mostly.any() else np.ones(len(jumps), dtype=bool)
+    place = int(np.argmax(jumps & wanted))
+    series = int(codes[place])
+    others = int((missing > 0).sum())
+    where = f", row {piece.rows[place]}, {ids.shown(series)}"
+    problem = (
+        f"after {piece.times[place]} the next row is {piece.times[place + 1]}, {steps[place + 1] - steps[place]:,} "
+        f"steps later ({counted(int(missing[series]), 'row')} missing in this series, {int(missing.sum()):,} in "
+        f"{others:,} of {len(ids):,} series)"
+    )
+    if mostly.any():
+        cure = "correct the date, set the right step in data.frequency, or resample the table to longer steps"
+        raise Flaw(draft.source, where, problem, cure)
+    cure = "add the rows, or train with data.missing=ffill, interpolate or mask"
+    raise Flaw(draft.source, where, problem, cure, "data.missing=mask", count=int(missing.sum()), unit="absent row")
+
+
+def _refuse_empty(draft: Draft, ids: Ids, observed: np.ndarray, place: int) -> None:
+    seen = np.add.reduceat(observed, ids.offsets[:-1]) > 0
+    if not seen.all():
+        where, name = ids.shown(int(np.argmin(seen))), draft.chosen[place]
+        raise InputError(
+            f"{draft.source}, column {name!r}: has no value for {where} ({int((~seen).sum()):,} such series): leave "
+            "out the column, or these series"
+        )
+
+
+def fill_by_series(column: np.ndarray, seen: np.ndarray, ids: Ids, *, linear: bool = False) -> np.ndarray:
+    """Return a column (N,) whose gaps repeat the last value of their series, or are on a line.
+
+    Before the first value of a series is its first value, after the last one its last. Every series has a value.
+    """
+    place, series = np.arange(len(column)), ids.of_rows
+    before = np.maximum.accumulate(np.where(seen, place, -1))
+    after = np.minimum.accumulate(np.where(seen, place, len(column))[::-1])[::-1]
+    leads, trails = before < ids.offsets[:-1][series], after >= ids.offsets[1:][series]
+    filled = column[np.where(leads, after.clip(max=len(column) - 1), before)]
+    if not linear:
+        return np.asarray(filled)
+    between = ~seen & ~leads & ~trails
+    line = np.interp(place[between], place[seen], column[seen])
+    filled[between] = line
+    return np.asarray(filled)
+
+
+def numbers_of(draft: Draft, *, empty_allowed: bool = False) -> tuple[np.ndarray, list[Flaw]]:
+    """Return the values (N, C) of the chosen columns, and the flaws of their cells."""
+    labels, reading = draft.labels, draft.reading
+    with_empty = [name for name in labels if labels[name]] if reading.empty_labels is None else reading.empty_labels
+    return to_numbers(
+        draft.table[draft.chosen],
+        draft.rows,
+        draft.source,
+        empty_allowed=empty_allowed or reading.policies.fills,
+        needed=draft.roles.columns or draft.roles.covariates,
+        covariates=draft.others,
+        numeric=draft.roles.numeric,
+        may_be_empty=with_empty,
+    )
+
+
+def refuse_with_ids(flaws: Sequence[Flaw], coded: Coded, rows: np.ndarray) -> None:
+    """Raise one error that lists all flaws, with the id of each row that they name."""
+    named = []
+    for flaw in flaws:
+        _, found, row = flaw.where.rpartition("row ")
+        if found and row.isdecimal() and len(place := np.flatnonzero(rows == int(row))):
+            flaw.where = f"{flaw.where}, {coded.of(int(place[0]))}"
+            flaw.args = (f"{flaw.source}{flaw.where}: {flaw.problem}: {flaw.cure}",)
+        named.append(flaw)
+    refuse(named)
+
+
+def constant_columns(table: pd.DataFrame, coded: Coded, names: Sequence[str]) -> list[str]:
+    """Return the columns of `names` that have one value in all rows of each id, empty cells included."""
+    order = np.argsort(coded.codes, kind="stable")
+    same = np.diff(coded.codes[order]) == 0
+    if not same.any():
+        return []
+    found = []
+    for name in names:
+        values = pd.factorize(table[name])[0][order]
+        if not (values[1:] != values[:-1])[same].any():
+            found.append(name)
+    return found
+
+
+def id_word(columns: Sequence[str]) -> str:
+    """Return the option that names id columns."""
+    return list_word("data.id_columns", columns)
