@@ -1,21 +1,32 @@
 """Rossmann, daily sales of 1,115 stores (fev-bench `rossmann_1D`): its full calendar, and the scores of a model.
 
-`python -m benchmarks.published.rossmann` writes the table that `data=rossmann` reads. `--score RUN` scores a run that
-was trained on the rows before the windows. Source: fev-bench, github.com/autogluon/fev (Apache-2.0).
+`python -m benchmarks.published.rossmann` writes the table that `data=rossmann` reads; `--score full` trains on the rows
+before the windows and scores the forecasts. Source: fev-bench, github.com/autogluon/fev (Apache-2.0).
 """
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
+from benchmarks.published.contest import only_run
+from benchmarks.published.lanes import Commands
+from benchmarks.published.record import add_row
 from benchmarks.published.tasks import LEVELS, Floats, data_folder
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import replacing
+from forecast.common.files import look_up, read_json, replacing
+from forecast.common.tables import Row
+from forecast.predict.ensemble import load
+from forecast.predict.panel import PanelForecaster
+from forecast.runs.results import commit, device_name
+from forecast.runs.run import MANIFEST, RESULT
 
 FILE = "rossmann_calendar.parquet"
 """The table that this command writes and `data=rossmann` reads."""
@@ -81,7 +92,7 @@ def scores(table: pd.DataFrame, forecasts: Sequence[Floats]) -> dict[str, float]
     """Return SQL, MASE and WQL of quantiles (stores, 48, 9) of each window, the oldest first, as fev averages them.
 
     They are means over series and steps, then windows, then levels. The seasonal error of a series is that of its days
-    before the window; missing sales are left out. `--judge` compares them with those of the package `fev`.
+    before the window; missing sales are left out.
     """
     values, days = sales(table)
     levels, rows = np.array(LEVELS), []
@@ -124,6 +135,89 @@ def check(table: pd.DataFrame) -> float:
     return mase
 
 
+HALF_LIFE, YEAR = 90, 365
+"""Days after which a day counts half in the table of means, and days whose residuals give its quantiles."""
+
+
+def table_of_means(table: pd.DataFrame) -> list[Floats]:
+    """Return the quantiles of each window by means of log sales, weighted by recency, and residuals of a year.
+
+    The means are by store, weekday and promotion; a group without rows has the mean of its store and promotion, else
+    of its store. Days known to be closed are 0.
+    """
+    found = []
+    for first in cutoffs(table):
+        past = table[(table[TIME] < first) & (table["Open"] == 1) & (table[TARGET] > 0)]
+        age = (first - past[TIME]).dt.days.to_numpy()
+        logs, weight = np.log(past[TARGET].to_numpy(np.float64)), 0.5 ** (age / HALF_LIFE)
+        groups = [[STORE, "DayOfWeek", "Promo"], [STORE, "Promo"], [STORE]]
+        means = [_means(past, logs, weight, names) for names in groups]
+        recent = past[age <= YEAR]
+        residuals = logs[age <= YEAR] - _looked_up(recent, groups, means)
+        quantiles = pd.Series(residuals).groupby(recent[STORE].to_numpy()).quantile(list(LEVELS)).unstack()
+        ahead = table[(table[TIME] >= first) & (table[TIME] < first + pd.Timedelta(days=HORIZON))]
+        center = _looked_up(ahead, groups, means)
+        spread = quantiles.reindex(ahead[STORE]).to_numpy()
+        values = np.exp(center[:, None] + spread) * (ahead["Open"] == 1).to_numpy()[:, None]
+        found.append(values.reshape(-1, HORIZON, len(LEVELS)))
+    return found
+
+
+def _means(rows: pd.DataFrame, values: Floats, weight: Floats, names: list[str]) -> pd.Series:
+    keys = [rows[name].to_numpy() for name in names]
+    sums = pd.DataFrame({"value": values * weight, "weight": weight}).groupby(keys).sum()
+    return sums["value"] / sums["weight"]
+
+
+def _looked_up(rows: pd.DataFrame, groups: list[list[str]], means: list[pd.Series]) -> Floats:
+    """Return the mean of each row, of the first grouping that has one."""
+    found = np.full(len(rows), np.nan)
+    for names, mean in zip(groups, means, strict=True):
+        key = pd.MultiIndex.from_frame(rows[names]) if len(names) > 1 else pd.Index(rows[names[0]])
+        found = np.where(np.isnan(found), mean.reindex(key).to_numpy(), found)
+    return found
+
+
+INTERVALS = (20, 40, 60, 80)
+"""Central intervals whose ends are the quantiles beside the median."""
+
+
+def forecasts_of(run: Path, table: pd.DataFrame) -> list[Floats]:
+    """Return the quantiles (stores, 48, 9) of each window by a trained run, from the rows before the window.
+
+    Of the window, the model gets the columns known ahead.
+    """
+    model = load(run)
+    assert isinstance(model, PanelForecaster)
+    read, found = [STORE, TIME, TARGET, *PAST, *KNOWN], []
+    for first in cutoffs(table):
+        past, rest = table.loc[table[TIME] < first, read], table[table[TIME] >= first]
+        ahead = rest.loc[rest[TIME] < first + pd.Timedelta(days=HORIZON), [STORE, TIME, *KNOWN]]
+        values = model.predict(past, ahead if model.known_covariates else None, levels=INTERVALS, quantile=0.5)
+        lower = [values[f"{TARGET}_lower_{level}"] for level in reversed(INTERVALS)]
+        upper = [values[f"{TARGET}_upper_{level}"] for level in INTERVALS]
+        order = values[STORE].astype(int).to_numpy().reshape(-1, HORIZON)[:, 0].argsort()
+        quantiles = np.stack([*lower, values[TARGET], *upper], axis=1).reshape(-1, HORIZON, len(LEVELS))
+        found.append(quantiles[order])
+    return found
+
+
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "full": (),
+    "mean": ("attention=mean",),
+    "no_known": ("data.known_covariates=[]", "data.categorical=[]"),
+}
+"""Overrides of each trained row, by its name in the record."""
+
+
+def words(variant: str, past: Path, folder: Path) -> list[str]:
+    """Return the overrides of a training on the rows before the first window."""
+    return ["data=rossmann", f"data.path={past}", *RECIPE, *VARIANTS[variant], f"output_dir={folder}"]
+
+
+RECIPE = ("experiment=rossmann", "training.progress=false")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(
@@ -131,24 +225,70 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--folder", type=Path, default=Path("data"), help="folder of the table (default: data)")
-    parser.add_argument("--before", help="keep the rows before this day alone, such as the first window")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the table (default: data)")
+    parser.add_argument("--score", nargs="+", choices=list(SCORED), default=[], help="train and score these rows")
+    parser.add_argument("--folder", type=Path, default=Path("outputs/published/rossmann"), help="folder of the runs")
+    parser.add_argument("--record", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
     options = parser.parse_args(arguments)
-    return finish(lambda: _write(options.folder, options.before))
+    return finish(lambda: _run(options))
 
 
-def _write(folder: Path, before: str | None) -> None:
+def _run(options: argparse.Namespace) -> None:
     source = data_folder() / "rossmann.parquet"
     if not source.is_file():
         raise InputError(f"{source}: no such file: get the competition's data, and set FORECAST_DATA_DIR to its folder")
     table = full_calendar(pd.read_parquet(source))
-    print(f"rossmann_1D: MASE of the seasonal naive forecast {check(table):.5f}, as published")
-    if before is not None:
-        table = table[table[TIME] < pd.Timestamp(before)]
-    folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / FILE) as file:
+    print(f"rossmann_1D: MASE of the seasonal naive forecast {check(table):.5f}, as published", flush=True)
+    options.data.mkdir(parents=True, exist_ok=True)
+    with replacing(options.data / FILE) as file:
         table.to_parquet(file, index=False)
-    print(f"{folder / FILE}: {len(table):,} rows of {table[STORE].nunique():,} stores")
+    print(f"{options.data / FILE}: {len(table):,} rows of {table[STORE].nunique():,} stores")
+    if options.score and str(commit(JUDGED_BY)).endswith("+changes"):
+        raise InputError("the program or the recipe has changes: commit them first, since a score names its commit")
+    for name in options.score:
+        row = row_of(name, table, options.folder)
+        add_row(options.record, row)
+        print(f"{name}: SQL {row['SQL']:.4f}, MASE {row['MASE']:.4f}, {row['minutes']:.1f} minutes", flush=True)
+
+
+RECORD = Path("benchmarks/records/published/panels.csv")
+
+JUDGED_BY = ("forecast", "conf", "benchmarks/published")
+"""Files whose commit a score names."""
+
+
+def row_of(name: str, table: pd.DataFrame, folder: Path) -> Row:
+    """Return the row of the record: the scores of a baseline, or of a model trained on the rows before the windows."""
+    began, command, peak = time.monotonic(), "", None
+    if name in VARIANTS:
+        folder.mkdir(parents=True, exist_ok=True)
+        past = folder / "past.parquet"
+        table[table[TIME] < cutoffs(table)[0]].to_parquet(past, index=False)
+        place = folder / name
+        if not any(place.glob(f"*/*/{MANIFEST}")):
+            Commands().run(["-m", "forecast.training", *words(name, past, place)])
+        run = only_run(place)
+        assert run is not None
+        result = read_json(run / RESULT)
+        command, peak = str(result["command"]), look_up(result, "speed.peak_memory_mib")
+        forecasts = forecasts_of(run, table)
+    else:
+        forecasts = BASELINES[name](table)
+    return {
+        "task": "rossmann_1D",
+        "row": name,
+        **{key: round(score, 5) for key, score in scores(table, forecasts).items()},
+        "minutes": round((time.monotonic() - began) / 60, 2),
+        "peak_mib": peak,
+        "command": command,
+        "commit": commit(),
+        "machine": device_name(torch.device("cpu")),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+BASELINES = {"seasonal_naive": seasonal_naive, "table_of_means": table_of_means}
+SCORED = (*VARIANTS, *BASELINES)
 
 
 if __name__ == "__main__":
