@@ -202,7 +202,9 @@ def _evaluate_share(
                 if keep_residuals:
                     kept = is_kept[seen : seen + len(forecast)].nonzero()[:, 0].to(forecast.device)
                     held = torch.zeros_like(part.future, dtype=torch.bool) if own is None else own.held(part.future)
-                    residuals.append((_residuals(part, forecast, kept).cpu(), spread[kept].cpu(), held[kept].cpu()))
+                    closed = None if own is None else own.closed
+                    kept_residuals = _residuals(part, forecast, kept, closed).cpu()
+                    residuals.append((kept_residuals, spread[kept].cpu(), held[kept].cpu()))
             if by_id is not None:
                 assert part.series is not None
                 by_id.update(part.series, point, part.future, part.future_observed, quantiles)
@@ -210,13 +212,13 @@ def _evaluate_share(
         del part  # a view that would keep the whole batch during the next forecast
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(column).numpy() for column in zip(*scores, strict=True))
-    kept_residuals, spreads, held_targets = _joined(residuals, windows)
+    joined_residuals, spreads, held_targets = _joined(residuals, windows)
     return Evaluation(
         sums=sums,
         origin=origin,
         mse=window_mse,
         mae=window_mae,
-        residuals=kept_residuals if keep_residuals else None,
+        residuals=joined_residuals if keep_residuals else None,
         spread=spreads if keep_residuals else None,
         held=held_targets if keep_residuals else None,
         intervals=intervals,
@@ -297,13 +299,13 @@ def spread_of(batch: Batch) -> Tensor:
     return window_spread(batch.past[..., :series], observed)
 
 
-def _residuals(batch: Batch, forecast: Tensor, kept: Tensor) -> Tensor:
-    """Return future minus forecast of the windows `kept`, shape (B', h, C_out, K), NaN where not observed."""
+def _residuals(batch: Batch, forecast: Tensor, kept: Tensor, closed: Tensor | None) -> Tensor:
+    """Return future minus forecast of the windows `kept`, shape (B', h, C_out, K), NaN where not observed or closed."""
     quantiles = forecast[..., None] if forecast.dim() == 3 else forecast
     residuals = batch.future[kept][..., None] - quantiles[kept]
-    if batch.future_observed is None:
-        return residuals
-    return torch.where(batch.future_observed[kept][..., None], residuals, torch.nan)
+    if batch.future_observed is not None:
+        residuals = torch.where(batch.future_observed[kept][..., None], residuals, torch.nan)
+    return residuals if closed is None else torch.where(closed[kept][..., None], torch.nan, residuals)
 
 
 def _joined(
@@ -322,7 +324,7 @@ def limits_of(limits: Limits, batch: Batch) -> WindowLimits:
     """Return the limits of the targets of a batch."""
     series, horizon = batch.future.shape[2], batch.future.shape[1]
     observed = None if batch.past_observed is None else batch.past_observed[..., :series]
-    return limits.at(batch.past[..., :series], observed, horizon, batch.series)
+    return limits.at(batch.past[..., :series], observed, horizon, batch.series, batch.future_known)
 
 
 class _Timer:

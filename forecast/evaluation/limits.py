@@ -17,6 +17,9 @@ FEWEST = 10
 PILE = 0.1
 """Share of values on a limit from which a target on it counts as covered: the level of an end of 80 % intervals."""
 
+FEWEST_CLOSED = 20
+"""Fewest measured training values at a state of a known input, all of them 0, that make it a closed step."""
+
 UPPER = (100.0, 1.0)
 """Upper limits of percentages and fractions."""
 
@@ -25,12 +28,15 @@ UPPER = (100.0, 1.0)
 class Limits:
     """Lower and upper limit of each target, (C,), infinite where there is none; `period` is its season in steps.
 
-    As z-scores of a panel they are those of each of its S series, (S, C).
+    `closed` are states of known inputs, as a place in them and a value, at which every target has always been its lower
+    limit, 0: a shop on a day that is known to be closed. As z-scores of a panel the limits are those of each of its S
+    series, (S, C).
     """
 
     lower: Tensor
     upper: Tensor
     period: int
+    closed: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def fit(cls, values: np.ndarray, period: int, observed: np.ndarray | None = None) -> "Limits":
@@ -61,12 +67,23 @@ class Limits:
             torch.from_numpy(((limit.numpy() - mean) / scale).astype(np.float32)).to(device)
             for limit in (self.lower, self.upper)
         )
-        return Limits(low, high, self.period)
+        return replace(self, lower=low, upper=high)
 
-    def at(self, past: Tensor, observed: Tensor | None, horizon: int, series: Tensor | None = None) -> "WindowLimits":
+    def open(self) -> "Limits":
+        """Return the limits without closed steps, for a forecast that reads no known inputs."""
+        return replace(self, closed=())
+
+    def at(
+        self,
+        past: Tensor,
+        observed: Tensor | None,
+        horizon: int,
+        series: Tensor | None = None,
+        future_known: Tensor | None = None,
+    ) -> "WindowLimits":
         """Return the limits of windows with a look-back (B, T, C); a limit that one crosses does not hold there.
 
-        `series` (B,) are the series of the windows of a panel.
+        `series` (B,) are the series of the windows of a panel, and `future_known` (B, h, F) their known inputs.
         """
         seen = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
         low, high = (each if series is None else each[series][:, None] for each in (self.lower, self.upper))
@@ -74,7 +91,11 @@ class Limits:
         lower = torch.where(crossed[0], -torch.inf, low.to(past))
         upper = torch.where(crossed[1], torch.inf, high.to(past))
         shares = [self._share((past == limit) & seen, seen, horizon) for limit in (lower, upper)]
-        return WindowLimits(lower, upper, *shares)
+        if not self.closed or future_known is None:
+            return WindowLimits(lower, upper, *shares)
+        states = [future_known[..., place] == value for place, value in self.closed]
+        closed = torch.stack(states).any(0)[..., None] & lower.isfinite()  # (B, h, C)
+        return WindowLimits(lower.expand_as(closed), torch.where(closed, lower, upper), *shares, closed)
 
     def _share(self, hit: Tensor, seen: Tensor, horizon: int) -> Tensor:
         """Return the share of the values at the phase of each step that are hits, (B, h, C)."""
@@ -90,7 +111,8 @@ class Limits:
         """Return the limits as plain lists, for the manifest; None for no limit."""
         lists = {name: getattr(self, name).tolist() for name in ("lower", "upper")}
         finite = {name: [value if np.isfinite(value) else None for value in row] for name, row in lists.items()}
-        return {**finite, "period": self.period}
+        closed = {"closed": [list(state) for state in self.closed]} if self.closed else {}
+        return {**finite, "period": self.period, **closed}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any], num_targets: int) -> "Limits":
@@ -100,7 +122,40 @@ class Limits:
         fits = len(lower) == len(upper) == num_targets and type(period) is int and period > 0
         if not fits or bool((lower > upper).any()):
             raise ValueError("the limits do not fit the targets")
-        return cls(lower, upper, period)
+        closed = tuple((place, float(value)) for place, value in facts.get("closed", []))
+        if not all(type(place) is int and place >= 0 for place, _ in closed):
+            raise ValueError("the closed steps have no place in the known inputs")
+        return cls(lower, upper, period, closed)
+
+
+def closed_states(
+    known: np.ndarray, values: np.ndarray, observed: np.ndarray | None, first: int
+) -> tuple[tuple[int, float], ...]:
+    """Return the states of known inputs at which every measured target of training is 0, and which are not the rule.
+
+    `known` (N, F) are the known inputs of the training rows, `values` (N, C) the targets in original units; the places
+    below `first` are the calendar's. A state is a value of a category, or 0 or 1 of an input that has no others.
+    """
+    seen = np.isfinite(values) if observed is None else observed
+    zero = ((values == 0) | ~seen).all(1)
+    rows = seen.any(1)
+    if zero.all():
+        return ()
+    found = []
+    for place in range(first, known.shape[1]):
+        column = known[:, place]
+        states = np.unique(column[:1000])
+        if len(states) > MOST_STATES or not (states == states.round()).all():
+            continue
+        for state in np.unique(column):
+            at = (column == state) & rows
+            if at.sum() >= FEWEST_CLOSED and zero[at].all():
+                found.append((place, float(state)))
+    return tuple(found)
+
+
+MOST_STATES = 64
+"""Most values of a known input that are looked at for closed steps."""
 
 
 def _limits(values: Sequence[float | None], none: float) -> Tensor:
@@ -109,12 +164,16 @@ def _limits(values: Sequence[float | None], none: float) -> Tensor:
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """Limits (B, 1, C) of windows, and the share (B, h, C) of values on them at the phase of each step."""
+    """Limits (B, 1, C) of windows, and the share (B, h, C) of values on them at the phase of each step.
+
+    With closed steps the limits are (B, h, C), and `closed` of that shape is True there.
+    """
 
     lower: Tensor
     upper: Tensor
     share_lower: Tensor
     share_upper: Tensor
+    closed: Tensor | None = None
 
     def clip(self, forecast: Tensor) -> Tensor:
         """Return a forecast (B, h, C) or (B, h, C, K) within the limits."""

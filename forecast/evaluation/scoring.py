@@ -14,7 +14,7 @@ from forecast.evaluation.adaptive import Adaptive
 from forecast.evaluation.baselines import BASELINES
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate, residual_places
 from forecast.evaluation.holdout import HeldOut, HeldOutBlock, Residuals, best_power, held_out, split_residuals
-from forecast.evaluation.limits import Limits
+from forecast.evaluation.limits import Limits, closed_states
 from forecast.evaluation.linear_maps import CrossFit
 from forecast.evaluation.metrics import Units, seasonal_error, seasonal_errors
 from forecast.evaluation.ridge import Ridge
@@ -41,6 +41,8 @@ def score(
     power, limits = 0.0, scaled_limits(data)
     if group.leads and data.source.series.ids is None:  # in a panel, a window's rows before it may be of another series
         power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, limits)
+    if not network.reads_known:
+        limits = limits.open()
     scorer = _Scorer(network, data, group, held_out_blocks, group.hand_out(power) if group.size > 1 else power, limits)
 
     def linear_path(batch: Batch) -> Tensor:
@@ -56,7 +58,8 @@ def score(
     }
     for name, baseline in BASELINES.items():
         made = baseline.make(data, ridge)
-        rows[name] = None if made is None else scorer.row(made, parts=ridges if made is ridge else ())
+        own = scorer if made is ridge and ridge.known is not None else replace(scorer, limits=limits.open())
+        rows[name] = None if made is None else own.row(made, parts=ridges if made is ridge else ())
     return rows
 
 
@@ -152,13 +155,19 @@ class _Scorer:
         return Residuals.of(evaluate(forecaster, windows, size, keep_residuals=True, limits=limits), kept, windows)
 
 
-def limits_of_data(data: ForecastData) -> Limits:
-    """Return the limits of the targets in the training rows, original units."""
+def limits_of_data(data: ForecastData, *, reads_known: bool = True) -> Limits:
+    """Return the limits of the targets in the training rows, original units; `reads_known` adds closed steps."""
     targets, rows = data.source.targets, data.train_rows
     values, observed = data.source.series.frame[targets].to_numpy(np.float64)[rows], None
     if (seen := data.source.series.observed_of(targets, rows)) is not None:
         observed = np.asarray(seen)
-    return Limits.fit(values, seasonal_period(data.source.series.frequency), observed)
+    limits = Limits.fit(values, seasonal_period(data.source.series.frequency), observed)
+    if not data.source.roles.known or not reads_known or not (limits.lower == 0).all():
+        return limits
+    known = data.parts["train"].known.cpu().numpy()[rows]
+    closed = closed_states(known, values, observed, data.layout.num_calendar)
+    past = len(data.layout.past_categories)
+    return replace(limits, closed=tuple(state for state in closed if state[0] < data.layout.width - past))
 
 
 def scaled_limits(data: ForecastData) -> Limits:

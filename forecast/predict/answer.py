@@ -129,7 +129,9 @@ def _limits(forecaster: TrainedModel, context: Context) -> WindowLimits | None:
         return None
     count = len(forecaster.targets)
     observed = None if context.past_observed is None else context.past_observed[..., :count]
-    return forecaster.facts.limits.at(context.past[..., :count], observed, forecaster.horizon)
+    return forecaster.facts.limits.at(
+        context.past[..., :count], observed, forecaster.horizon, future_known=context.future_known
+    )
 
 
 def _spread(forecaster: TrainedModel, context: Context) -> Tensor:

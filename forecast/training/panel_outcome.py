@@ -19,6 +19,7 @@ from forecast.runs.run import FORECAST, PICTURE, Run
 def write_panel_forecast(run: Run, name: str, network: Informer, data: PanelData) -> None:
     """Write the forecast of the last test window of each series, in long form, and draw nine of them."""
     windows, targets, limits = data.parts["test"], data.source.targets, scaled_limits(data)
+    limits = limits if network.reads_known else limits.open()
     assert windows.panel is not None
     series = windows.panel.series[windows.starts].cpu().numpy()
     _, from_end = np.unique(series[::-1], return_index=True)

@@ -121,7 +121,7 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     fitted = log_figures(logger, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)
-    facts = forecast_facts(result, data.training_range(), limits_of_data(data))
+    facts = forecast_facts(result, data.training_range(), limits_of_data(data, reads_known=network.reads_known))
     run.close(prepared.architecture, {**data.contract(reads_known=network.reads_known).to_dict(), **facts})
     return result
 

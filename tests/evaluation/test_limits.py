@@ -9,7 +9,7 @@ import torch
 from forecast.data.windows import Batch
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import split_residuals
-from forecast.evaluation.limits import Limits
+from forecast.evaluation.limits import Limits, closed_states
 from tests.support.examples import make_windows
 
 RANDOM = np.random.default_rng(0)
@@ -116,3 +116,20 @@ def test_intervals_of_intermittent_demand_cover_their_zeros_and_their_level() ->
         found[name] = float(sums.inside[0].sum() / sums.count.sum())
     assert found["without"] < 0.85
     assert 0.89 <= found["with"] <= 0.95
+
+
+def test_a_step_that_is_known_to_be_closed_is_zero() -> None:
+    known = np.tile([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]], (30, 1)).astype(np.float32)
+    values = np.where(known[:, :1] == 0, 0.0, 5.0)
+    assert closed_states(known, values, None, 0) == ((0, 0.0),)  # the second input is 0 on days of both kinds
+    assert closed_states(known, values, None, 1) == ()
+    assert closed_states(known[:57], values[:57], None, 0) == ()  # too few rows
+    values[3] = 0.5
+    assert closed_states(known, values, None, 0) == ()
+    own = replace(limits(), closed=((0, 0.0),))
+    future = torch.tensor([[[0.0, 1.0], [1.0, 1.0]]])
+    found = own.at(torch.ones(1, 4, 1), None, 2, future_known=future)
+    assert found.clip(torch.full((1, 2, 1), 7.0))[..., 0].tolist() == [[0.0, 7.0]]
+    assert found.end(torch.full((1, 2, 1), 9.0), 0.9)[0, 0, 0] == 0
+    assert own.open().at(torch.ones(1, 4, 1), None, 2, future_known=future).closed is None
+    assert Limits.from_dict(own.to_dict(), 1).closed == own.closed
