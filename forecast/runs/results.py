@@ -239,6 +239,8 @@ def command_line() -> str:
     """Return the command that started this process, quoted for a shell."""
     import shlex
 
+    if sys.argv[0].startswith("forecast "):  # the console command
+        return shlex.join([*sys.argv[0].split(), *sys.argv[1:]])
     script = Path(sys.argv[0])
     if script.name == "__main__.py":  # started by `python -m forecast.training`
         return shlex.join(["python", "-m", f"forecast.{script.parent.name}", *sys.argv[1:]])
