@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from forecast.common.errors import InputError
+from forecast.common.files import read_json
 from forecast.data.calendar import earlier_index, future_index
 from forecast.data.contract import DataContract
 from forecast.data.scaler import Scaler, SeriesScaler
@@ -23,7 +24,7 @@ from forecast.predict.exported import Exported
 from forecast.predict.facts import ModelFacts, check_manifest
 from forecast.predict.forecast import Question
 from forecast.predict.known import gather_known, with_unread
-from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, Architecture
+from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, RESULT, Architecture
 from forecast.tables.labels import decode_labels
 from forecast.tables.repair import Policies
 from forecast.tables.series import Ahead, Series
@@ -67,6 +68,21 @@ class TrainedModel:
             reason = (str(error) or type(error).__name__).splitlines()[0]
             reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
             raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The content of `result.json` of the run: scores, speed, and what was trained on."""
+        return self._of_run(RESULT)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All options of the training."""
+        return dict(self.result["config"])
+
+    def _of_run(self, name: str) -> dict[str, Any]:
+        if self.path is None or not (self.path / name).is_file():
+            raise InputError(f"{self.path}: has no {name}: only a run folder has it")
+        return dict(read_json(self.path / name))
 
     @property
     def targets(self) -> list[str]:
