@@ -43,15 +43,17 @@ def chunk_length(sequences: Sequences, recorded: bool) -> int:
     return block * max(LEAST_BLOCKS if recorded else 1, elements // max(1, batch * heads * width * block))
 
 
-def map_chunks(function: Callable[..., Tensor], constants: State, query: Tensor, *, recompute: bool = True) -> Tensor:
-    """Return `function(queries, *constants)` for queries (B, H, L, E) in chunks, shape (B, H, L, V).
+def map_chunks(
+    function: Callable[..., Tensor], constants: State, query: Tensor, dtype: torch.dtype, *, recompute: bool = True
+) -> Tensor:
+    """Return `function(queries, *constants)` for queries (B, H, L, E) in chunks, shape (B, H, L, V), in `dtype`.
 
     Without `recompute`, the backward pass stores all that `function` needs.
     """
     if not recompute and _is_recorded(query, *constants):
-        return function(query, *constants)
+        return function(query, *constants).to(dtype)
 
-    return scan_chunks(partial(_mapped, function), constants, query)
+    return scan_chunks(partial(_mapped, function), constants, query, dtype=dtype)
 
 
 def _mapped(function: Callable[..., Tensor], constants: State, queries: Tensor) -> tuple[State, Tensor]:
@@ -71,10 +73,19 @@ def _added(function: Callable[..., State], state: State, *chunk: Tensor | None) 
     return tuple(x + y for x, y in zip(state, added, strict=True)) if state else added, None
 
 
-def scan_chunks(step: Step, state: State, *sequences: Tensor | None) -> Tensor:
-    """Return the outputs of all steps, joined along axis 2, shape (B, H, N, V)."""
-    (output,) = _run(step, state, sequences)
+def scan_chunks(step: Step, state: State, *sequences: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """Return the outputs of all steps in `dtype`, joined along axis 2, shape (B, H, N, V).
+
+    Each chunk is rounded while it is in the cache.
+    """
+    (output,) = _run(partial(_rounded, step, dtype), state, sequences)
     return output.contiguous()  # a single causal chunk may be a slice of padded blocks
+
+
+def _rounded(step: Step, dtype: torch.dtype, state: State, *chunk: Tensor | None) -> tuple[State, Tensor]:
+    state, output = step(state, *chunk)
+    assert output is not None
+    return state, output.to(dtype)
 
 
 def _run(step: Step, state: State, sequences: Sequences, recompute: bool = True) -> tuple[Tensor, ...]:

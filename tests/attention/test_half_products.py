@@ -33,7 +33,7 @@ def test_output_and_gradients_are_those_of_float64_within_the_rounding_of_bfloat
     kind: dict[str, Any], causal: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", chunk)
-    monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     inputs = tensors(length=300, value_width=5, dtype=torch.bfloat16)
     exact = tuple(x.detach().double().requires_grad_() for x in inputs)
     for half, expected in zip(results(kind, causal, inputs), results(kind, causal, exact), strict=True):
@@ -51,7 +51,7 @@ def test_only_bfloat16_on_such_a_device_is_multiplied_so(
         cast = tuple(x.detach().to(dtype).requires_grad_() for x in inputs)
         outputs = []
         for units in (False, True):
-            monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _, units=units: units)
+            monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _, units=units: units)
             outputs.append(results(kind, causal, cast)[0])
         assert torch.equal(*outputs) is not differs, dtype
 
@@ -60,7 +60,7 @@ def test_only_bfloat16_on_such_a_device_is_multiplied_so(
 def test_relu_stays_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = tensors(length=100, dtype=torch.bfloat16)
     plain = results({"name": "linear", "feature_map": "relu"}, causal, inputs)
-    monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     torch.testing.assert_close(
         results({"name": "linear", "feature_map": "relu"}, causal, inputs), plain, rtol=0, atol=0
     )
@@ -68,7 +68,7 @@ def test_relu_stays_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) ->
 
 @both_forms
 def test_sums_over_the_sequence_stay_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     query, key, value = (x.detach() for x in tensors(length=5000, dtype=torch.bfloat16))
     value = torch.full_like(value, 30.0)
     output = build("linear", num_heads=2, head_dim=8, causal=causal)(query, key, value)
@@ -77,7 +77,7 @@ def test_sums_over_the_sequence_stay_in_float32(causal: bool, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_a_compiled_form_is_one_graph_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forecast.common.devices.has_amx", lambda: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     torch.compiler.reset()
     attention = build("linear", num_heads=2, head_dim=8, causal=True)
     inputs = [x.detach() for x in tensors(length=100, dtype=torch.bfloat16)]
