@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from forecast.attention._recompute import Scan, Sequences, State, Step, length_of, results_of
-from forecast.attention.base import is_transformed
+from forecast.attention.base import is_half_on_cpu, is_transformed
 
 # Least and largest number of positions per block of a causal form.
 BLOCK_LENGTH = 64
@@ -50,10 +50,7 @@ def map_chunks(
 
     Without `recompute`, the backward pass stores all that `function` needs.
     """
-    if not recompute and _is_recorded(query, *constants):
-        return function(query, *constants).to(dtype)
-
-    return scan_chunks(partial(_mapped, function), constants, query, dtype=dtype)
+    return scan_chunks(partial(_mapped, function), constants, query, dtype=dtype, recompute=recompute)
 
 
 def _mapped(function: Callable[..., Tensor], constants: State, queries: Tensor) -> tuple[State, Tensor]:
@@ -73,12 +70,14 @@ def _added(function: Callable[..., State], state: State, *chunk: Tensor | None) 
     return tuple(x + y for x, y in zip(state, added, strict=True)) if state else added, None
 
 
-def scan_chunks(step: Step, state: State, *sequences: Tensor | None, dtype: torch.dtype) -> Tensor:
+def scan_chunks(
+    step: Step, state: State, *sequences: Tensor | None, dtype: torch.dtype, recompute: bool = True
+) -> Tensor:
     """Return the outputs of all steps in `dtype`, joined along axis 2, shape (B, H, N, V).
 
     Each chunk is rounded while it is in the cache.
     """
-    (output,) = _run(partial(_rounded, step, dtype), state, sequences)
+    (output,) = _run(partial(_rounded, step, dtype), state, sequences, recompute)
     return output.contiguous()  # a single causal chunk may be a slice of padded blocks
 
 
@@ -90,10 +89,12 @@ def _rounded(step: Step, dtype: torch.dtype, state: State, *chunk: Tensor | None
 
 def _run(step: Step, state: State, sequences: Sequences, recompute: bool = True) -> tuple[Tensor, ...]:
     recorded = _is_recorded(*state, *sequences)
-    if torch.compiler.is_compiling() or (recorded and not recompute):
+    stored = recorded and not recompute
+    halves = any(x is not None and is_half_on_cpu(x) for x in sequences)  # each chunk is converted in the cache
+    if torch.compiler.is_compiling() or (stored and not halves):
         return results_of(*step(state, *sequences))  # one chunk: a compiled graph does not depend on the length
     scan = Scan(step, chunk_length(sequences, recorded), len(state))
-    if not recorded or scan.size >= length_of(sequences) or is_transformed():
+    if not recorded or stored or scan.size >= length_of(sequences) or is_transformed():
         return scan.run(state, sequences)
     return scan.run_recomputed(state, sequences)
 
