@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from forecast.attention._recompute import Scan, Sequences, State, Step, length_of, results_of
-from forecast.attention.base import is_half_on_cpu, is_transformed
+from forecast.attention.base import is_transformed
 
 # Least and largest number of positions per block of a causal form.
 BLOCK_LENGTH = 64
@@ -89,12 +89,10 @@ def _rounded(step: Step, dtype: torch.dtype, state: State, *chunk: Tensor | None
 
 def _run(step: Step, state: State, sequences: Sequences, recompute: bool = True) -> tuple[Tensor, ...]:
     recorded = _is_recorded(*state, *sequences)
-    stored = recorded and not recompute
-    halves = any(x is not None and is_half_on_cpu(x) for x in sequences)  # each chunk is converted in the cache
-    if torch.compiler.is_compiling() or (stored and not halves):
+    if torch.compiler.is_compiling() or (recorded and not recompute):
         return results_of(*step(state, *sequences))  # one chunk: a compiled graph does not depend on the length
     scan = Scan(step, chunk_length(sequences, recorded), len(state))
-    if not recorded or stored or scan.size >= length_of(sequences) or is_transformed():
+    if not recorded or scan.size >= length_of(sequences) or is_transformed():
         return scan.run(state, sequences)
     return scan.run_recomputed(state, sequences)
 

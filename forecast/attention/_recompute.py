@@ -49,9 +49,8 @@ class Scan:
 
     def chunks(self, sequences: Sequences) -> Iterator[tuple[int, list[Tensor | None]]]:
         """Yield the first position of each chunk, and the chunk of each sequence."""
-        parts = [None if x is None else x.split(self.size, dim=2) for x in sequences]  # split: its gradient is one copy
-        for number, start in enumerate(range(0, length_of(sequences), self.size)):
-            yield start, [None if part is None else part[number] for part in parts]
+        for start in range(0, length_of(sequences), self.size):
+            yield start, [None if x is None else x[:, :, start : start + self.size] for x in sequences]
 
 
 def compact(state: State) -> State:
