@@ -78,7 +78,7 @@ def mean_of_values(value: Tensor, mask: Mask, num_queries: int) -> Tensor:
     """
     length = value.shape[2]
     with full_precision(value):
-        # bfloat16 has float32's range: its sum has float32 terms, and its gradient needs no second tensor of this length
+        # bfloat16 has the range of float32: its sum has float32 terms, and its gradient needs no tensor of this length
         sums = torch.bfloat16 if value.dtype == torch.bfloat16 else at_least_float32(value)
         total = value.sum(dim=2, keepdim=True, dtype=sums).to(at_least_float32(value))  # (B, H, 1, V)
         mean = total / (length if mask is None else mask.sum(dim=1).clamp_min(1)[:, None, None, None])

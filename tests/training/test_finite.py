@@ -37,7 +37,7 @@ def test_the_error_has_exit_code_3() -> None:
     assert NotFiniteError.exit_code == 3
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_on_a_gpu_a_bad_step_has_zero_gradients_and_is_reported_later() -> None:
     guard, good, bad = FiniteGuard(), parameter(2.0, "cuda"), parameter(math.nan, "cuda")
     fine, broken = torch.tensor(1.0, device="cuda"), torch.tensor(math.nan, device="cuda")

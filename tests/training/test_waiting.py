@@ -88,7 +88,7 @@ def test_fifty_steps_read_a_number_only_with_the_flag(
     assert reads.found == []
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("loss", ["mse", "quantile"])
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_on_a_gpu_fifty_steps_wait_only_with_the_flag(loss: str, precision: str, tmp_path: Path) -> None:
