@@ -1,6 +1,7 @@
 """Softmax attention, fused or explicit."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -116,8 +117,15 @@ def softmax_of_few(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | 
     """
     if not is_half_on_cpu(value):
         return fused_softmax(query, key, value, allowed)
-    with full_precision(value):
-        return fused_softmax(query, key, value.float(), allowed).to(value.dtype)
+    masks = _by_head(None if allowed is None else allowed.expand(-1, value.shape[1], -1, -1), value.shape[1])
+    heads = zip(query.split(1, dim=1), key.split(1, dim=1), value.split(1, dim=1), masks, strict=True)
+    with full_precision(value):  # one head at a time: its float32 copy stays in the cache
+        rows = [fused_softmax(q, k, v.float(), mask) for q, k, v, mask in heads]
+        return torch.cat(rows, dim=1).to(value.dtype)
+
+
+def _by_head(allowed: Tensor | None, heads: int) -> Sequence[Tensor | None]:
+    return [None] * heads if allowed is None else allowed.split(1, dim=1)
 
 
 def _are_plain_products_faster(key: Tensor) -> bool:
