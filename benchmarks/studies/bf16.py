@@ -26,10 +26,12 @@ from forecast.common.files import replacing
 from forecast.common.memory import keep_freed_memory
 from forecast.common.options import positive
 from forecast.common.tables import Row, to_csv
-from forecast.common.timing import interleave
+from forecast.common.timing import LEAST_ROUNDS, interleave
 
 MODULE = "benchmarks.studies.bf16"
 PRECISIONS = ("fp32", "bf16")
+ENOUGH = 5.0
+"""Seconds of a pass after which its repetitions end: `full` takes seconds each."""
 
 
 def passes(
@@ -81,14 +83,14 @@ def measure(builds: dict[str, Build], name: str, backward: bool, options: argpar
     digests = {key: digest_of(run()) for key, run in runs.items() if key.startswith("fp32")}
     walls: dict[str, list[float]] = {key: [] for key in runs}
     timed = {key: partial(processor_seconds, run, walls[key]) for key, run in runs.items()}
-    cpu = interleave(timed, least=options.pairs, most=options.pairs, seconds=0)
+    cpu = interleave(timed, least=LEAST_ROUNDS, most=options.pairs, seconds=ENOUGH)
     row: Row = {"mechanism": name, "passes": "both" if backward else "forward", "length": options.length}
-    row |= {"heads": options.heads, "head_dim": options.head_dim, "pairs": options.pairs}
+    row |= {"heads": options.heads, "head_dim": options.head_dim, "pairs": min(map(len, cpu.values()))}
     for key in runs:
         row[f"{key}_ms"] = round(1e3 * median(walls[key]), 1)
         row[f"{key}_cpu_ms"] = round(1e3 * median(cpu[key]), 1)
     for label in builds:
-        pairs = zip(cpu[f"fp32_{label}"], cpu[f"bf16_{label}"], strict=True)
+        pairs = zip(cpu[f"fp32_{label}"], cpu[f"bf16_{label}"], strict=False)  # of the same rounds
         row[f"bf16_over_fp32_{label}"] = round(median(half / single for single, half in pairs), 2)
     row["same_fp32_bytes"] = len(set(digests.values())) == 1 if BEFORE in builds else ""
     return row
@@ -124,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--heads", type=positive, default=8, help="number of heads (default: %(default)s)")
     add("--head-dim", type=positive, default=64, help="width of a head (default: %(default)s)")
     add("--threads", type=positive, default=2, help="number of threads (default: %(default)s)")
-    add("--pairs", type=positive, default=9, help="timed passes (default: %(default)s)")
+    add("--pairs", type=positive, default=9, help="most timed passes (default: %(default)s)")
     add("--output", type=Path, help="file for the record")
     options = parser.parse_args(given)
     return finish(lambda: run(options, given))
