@@ -18,6 +18,7 @@ from forecast.attention.base import (
     is_autocast,
     is_half_on_cpu,
 )
+from forecast.common.devices import has_bfloat16_products
 
 # Limit of CUDA kernels whose second grid axis is batch × heads.
 MAX_BATCH_HEADS = 65_535
@@ -94,8 +95,12 @@ def softmax_weights(query: Tensor, key: Tensor, allowed: Tensor | None) -> Tenso
 def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None, causal: bool = False) -> Tensor:
     """Return σ(QKᵀ/√E) V, shape (B, H, L, V), dtype of `value`, from torch's fused kernels or plain products.
 
-    `allowed` broadcasts to (B, H, L, S). Values that no query may attend to must be zero.
+    `allowed` broadcasts to (B, H, L, S). Values that no query may attend to must be zero. A CPU without products of
+    bfloat16 computes in float32.
     """
+    if is_half_on_cpu(value) and not has_bfloat16_products():
+        with full_precision(value):
+            return fused_softmax(query.float(), key.float(), value.float(), allowed, causal).to(value.dtype)
     query, key = query.to(value.dtype), key.to(value.dtype)
     if allowed is None and not causal and _are_plain_products_faster(key):
         return softmax_weights(query, key, None) @ value

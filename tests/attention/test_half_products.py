@@ -1,4 +1,4 @@
-"""Products of the linear family in bfloat16, on devices that multiply it faster."""
+"""Products of the linear family in bfloat16 on a GPU, and of all mechanisms in float32 on a CPU."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _chunks, build
+from forecast.attention import _chunks, build, full
+from forecast.attention._parsing import configured
 from forecast.kernels import causal_products
-from tests.attention.cases import gradients, tensors
+from tests.attention.cases import gradients, prefix, tensors
 
 KINDS: list[dict[str, Any]] = [
     {"name": "linear"},
@@ -83,3 +84,37 @@ def test_a_compiled_form_is_one_graph_too(monkeypatch: pytest.MonkeyPatch) -> No
     inputs = [x.detach() for x in tensors(length=100, dtype=torch.bfloat16)]
     compiled = torch.compile(attention, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(*inputs), attention(*inputs), rtol=2**-6, atol=2**-6)
+
+
+@both_forms
+@every_kind
+def test_a_cpu_with_matrix_units_multiplies_in_float32(
+    kind: dict[str, Any], causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = tensors(length=100, dtype=torch.bfloat16)
+    plain = results(kind, causal, inputs)
+    monkeypatch.setattr("forecast.common.devices.has_amx", lambda: True)
+    assert all(map(torch.equal, results(kind, causal, inputs), plain))
+
+
+@pytest.mark.parametrize("name", ["efficient", "full", "linear", "linformer", "mean", "probsparse", "taylor"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_half_precision_on_a_cpu_is_float32_rounded_at_the_end(
+    name: str, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full, "has_bfloat16_products", lambda: False)
+    torch.manual_seed(0)
+    sizes = {"num_heads": 2, "head_dim": 8, "max_key_length": 300}
+    attention = build(name, **configured("attention", name), **sizes).eval()
+    mask = prefix([300, 7], 300) if masked else None
+    inputs = tensors(length=300, dtype=torch.bfloat16)
+    single = tuple(x.detach().float().requires_grad_() for x in inputs)
+    output, expected = attention(*inputs, mask), attention(*single, mask)
+    assert output.dtype == torch.bfloat16
+    bound = {"rtol": 2**-7, "atol": 1e-6}
+    torch.testing.assert_close(output.float(), expected, **bound)
+    weight = torch.randn(output.shape).bfloat16()
+    found = torch.autograd.grad(output, inputs, weight, materialize_grads=True)
+    wanted = torch.autograd.grad(expected, single, weight.float(), materialize_grads=True)
+    for half, gradient in zip(found, wanted, strict=True):
+        assert (half.float() - gradient).abs().max() <= 2**-7 * gradient.abs().max()

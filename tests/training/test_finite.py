@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from forecast.common import finite
 from forecast.common.errors import NotFiniteError
 from forecast.common.finite import READ_EVERY, FiniteGuard
 from forecast.training.train import train
@@ -31,6 +32,19 @@ def test_finite_steps_pass_and_keep_their_gradients() -> None:
     guard.read()
     assert weight.grad is not None
     assert weight.grad.tolist() == [2.0] * 3
+
+
+def test_an_accelerator_reads_the_flag_together_with_the_logged_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finite, "READ_AT_ONCE", set())
+    guard, weight = FiniteGuard(), parameter(2.0)
+    loss = torch.tensor(0.1)
+    guard.check(loss, torch.tensor(3.0), [weight], 4)
+    assert [number.item() for number in guard.read(loss, torch.tensor(3.0))] == [loss.item(), 3.0]
+    guard.check(torch.tensor(math.nan), loss, [weight], 5)
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [0.0] * 3
+    with pytest.raises(NotFiniteError, match="step 5: not finite"):
+        guard.read(loss)
 
 
 def test_the_error_has_exit_code_3() -> None:
