@@ -1,7 +1,6 @@
 """Softmax attention, fused or explicit."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -122,15 +121,14 @@ def softmax_of_few(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | 
     """
     if not is_half_on_cpu(value):
         return fused_softmax(query, key, value, allowed)
-    masks = _by_head(None if allowed is None else allowed.expand(-1, value.shape[1], -1, -1), value.shape[1])
-    heads = zip(query.split(1, dim=1), key.split(1, dim=1), value.split(1, dim=1), masks, strict=True)
-    with full_precision(value):  # one head at a time: its float32 copy stays in the cache
-        rows = [fused_softmax(q, k, v.float(), mask) for q, k, v, mask in heads]
+    # a head for each thread at a time: their float32 copies stay in the cache
+    size = value.shape[1] if torch.compiler.is_compiling() else torch.get_num_threads()
+    parts = [tensor.split(size, dim=1) for tensor in (query, key, value)]
+    if allowed is not None:
+        parts.append(allowed.expand(-1, value.shape[1], -1, -1).split(size, dim=1))
+    with full_precision(value):
+        rows = [fused_softmax(q, k, v.float(), *mask or [None]) for q, k, v, *mask in zip(*parts, strict=True)]
         return torch.cat(rows, dim=1).to(value.dtype)
-
-
-def _by_head(allowed: Tensor | None, heads: int) -> Sequence[Tensor | None]:
-    return [None] * heads if allowed is None else allowed.split(1, dim=1)
 
 
 def _are_plain_products_faster(key: Tensor) -> bool:
