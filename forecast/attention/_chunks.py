@@ -73,25 +73,18 @@ def _added(function: Callable[..., State], state: State, *chunk: Tensor | None) 
 def scan_chunks(
     step: Step, state: State, *sequences: Tensor | None, dtype: torch.dtype, recompute: bool = True
 ) -> Tensor:
-    """Return the outputs of all steps in `dtype`, joined along axis 2, shape (B, H, N, V).
-
-    Each chunk is rounded while it is in the cache.
-    """
-    (output,) = _run(partial(_rounded, step, dtype), state, sequences, recompute)
-    return output.contiguous()  # a single causal chunk may be a slice of padded blocks
+    """Return the outputs of all steps in `dtype`, joined along axis 2, shape (B, H, N, V)."""
+    (output,) = _run(step, state, sequences, recompute, dtype)
+    return output.contiguous().to(dtype)  # a single causal chunk may be a slice of padded blocks
 
 
-def _rounded(step: Step, dtype: torch.dtype, state: State, *chunk: Tensor | None) -> tuple[State, Tensor]:
-    state, output = step(state, *chunk)
-    assert output is not None
-    return state, output.to(dtype)
-
-
-def _run(step: Step, state: State, sequences: Sequences, recompute: bool = True) -> tuple[Tensor, ...]:
+def _run(
+    step: Step, state: State, sequences: Sequences, recompute: bool = True, dtype: torch.dtype | None = None
+) -> tuple[Tensor, ...]:
     recorded = _is_recorded(*state, *sequences)
     if torch.compiler.is_compiling() or (recorded and not recompute):
         return results_of(*step(state, *sequences))  # one chunk: a compiled graph does not depend on the length
-    scan = Scan(step, chunk_length(sequences, recorded), len(state))
+    scan = Scan(step, chunk_length(sequences, recorded), len(state), dtype)
     if not recorded or scan.size >= length_of(sequences) or is_transformed():
         return scan.run(state, sequences)
     return scan.run_recomputed(state, sequences)

@@ -90,10 +90,12 @@ def test_fifty_steps_read_a_number_only_with_the_flag(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("loss", ["mse", "quantile"])
-@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_on_a_gpu_fifty_steps_wait_only_with_the_flag(loss: str, precision: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("precision", "graphs"), [("32-true", "false"), ("bf16-mixed", "false"), ("bf16-mixed", "true")]
+)
+def test_on_a_gpu_fifty_steps_wait_only_with_the_flag(loss: str, precision: str, graphs: str, tmp_path: Path) -> None:
     watch = Watch(lambda: torch.cuda.set_sync_debug_mode("error"), lambda: torch.cuda.set_sync_debug_mode("default"))
-    words = ["trainer.accelerator=gpu", f"training.precision={precision}", f"loss={loss}"]
+    words = ["trainer.accelerator=gpu", f"training.precision={precision}", f"training.compile={graphs}", f"loss={loss}"]
     try:
         train(tmp_path, watch, *words)
     finally:
