@@ -76,7 +76,9 @@ def table_of(rows: Sequence[Record]) -> str:
     newest = {(row["device"], row["part"], row["case"]): row for row in rows}
     cells = []
     for target in TARGETS:
-        found = [row for device in devices if (row := newest.get((device, *target.key)))]
+        found: list[Record | None] = [
+            newest[device, *target.key] for device in devices if (device, *target.key) in newest
+        ]
         for row in found or [None]:
             measured = NOT_MEASURED if row is None else row["error"] or three_digits(float(row["value"]))
             cells.append(

@@ -28,5 +28,12 @@ def test_the_record_has_every_mechanism_with_equal_float32_bytes() -> None:
     rows = read_rows(RECORD)
     assert {row["mechanism"] for row in rows} == set(available())
     assert {row["same_fp32_bytes"] for row in rows} == {"True"}
+    page = (ROOT / "docs" / "explanation" / "attention.md").read_text(encoding="utf-8")
+    for name in available():
+        both = [
+            row for passes in ("forward", "both") for row in rows if (row["mechanism"], row["passes"]) == (name, passes)
+        ]
+        cells = [f"{float(row[f'bf16_over_fp32_{label}']):.2f}" for row in both for label in ("before", "now")]
+        assert f"| `{name}` | {' | '.join(cells)} |" in page
     slow = {row["mechanism"] for row in rows if float(row["bf16_over_fp32_now"]) > LIMIT}
     assert slow <= {"full"}  # its fused kernel needs units for bf16
