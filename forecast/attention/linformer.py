@@ -78,8 +78,8 @@ class LinformerAttention(Attention):
         columns = self._columns(projection, rows)
         if is_half_on_cpu(rows):  # the product folds all heads into one matrix: this converts and folds in one pass
             folded = rows.permute(2, 0, 1, 3).to(columns.dtype, memory_format=torch.contiguous_format)  # (S, B, H, C)
-            projected = columns @ folded.flatten(1)
-            return projected.unflatten(1, folded.shape[1:]).permute(1, 2, 0, 3)
+            projected: Tensor = (columns @ folded.flatten(1)).unflatten(1, folded.shape[1:])  # (r, B, H, C)
+            return projected.permute(1, 2, 0, 3)
         return columns @ rows.to(columns.dtype)
 
     def _columns(self, projection: Tensor, rows: Tensor) -> Tensor:
