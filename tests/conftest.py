@@ -121,6 +121,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.filterwarnings(text))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip the tests of a GPU where there is none."""
+    if item.get_closest_marker("gpu") is not None:
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA GPU")
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Succeed where a change affects no test."""
     if session.config.option.affected_tests == [] and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -67,8 +67,8 @@ def builder_of(checkout: Path | None) -> Build:
 
 def _builder() -> Build:
     attention, parsing = (importlib.import_module(f"forecast.attention{name}") for name in ("", "._parsing"))
-    classes = {name: attention.find(name) for name in MECHANISMS}
-    arguments = {name: parsing.configured("attention", name) for name in MECHANISMS}
+    classes = {name: attention.find(name) for name in attention.available()}
+    arguments = {name: parsing.configured("attention", name) for name in classes}
 
     def build(name: str, **sizes: Any) -> nn.Module:
         mechanism: nn.Module = classes[name](**arguments[name], **sizes)

@@ -43,15 +43,14 @@ def chunk_length(sequences: Sequences, recorded: bool) -> int:
     return block * max(LEAST_BLOCKS if recorded else 1, elements // max(1, batch * heads * width * block))
 
 
-def map_chunks(function: Callable[..., Tensor], constants: State, query: Tensor, *, recompute: bool = True) -> Tensor:
-    """Return `function(queries, *constants)` for queries (B, H, L, E) in chunks, shape (B, H, L, V).
+def map_chunks(
+    function: Callable[..., Tensor], constants: State, query: Tensor, dtype: torch.dtype, *, recompute: bool = True
+) -> Tensor:
+    """Return `function(queries, *constants)` for queries (B, H, L, E) in chunks, shape (B, H, L, V), in `dtype`.
 
     Without `recompute`, the backward pass stores all that `function` needs.
     """
-    if not recompute and _is_recorded(query, *constants):
-        return function(query, *constants)
-
-    return scan_chunks(partial(_mapped, function), constants, query)
+    return scan_chunks(partial(_mapped, function), constants, query, dtype=dtype, recompute=recompute)
 
 
 def _mapped(function: Callable[..., Tensor], constants: State, queries: Tensor) -> tuple[State, Tensor]:
@@ -71,17 +70,21 @@ def _added(function: Callable[..., State], state: State, *chunk: Tensor | None) 
     return tuple(x + y for x, y in zip(state, added, strict=True)) if state else added, None
 
 
-def scan_chunks(step: Step, state: State, *sequences: Tensor | None) -> Tensor:
-    """Return the outputs of all steps, joined along axis 2, shape (B, H, N, V)."""
-    (output,) = _run(step, state, sequences)
-    return output.contiguous()  # a single causal chunk may be a slice of padded blocks
+def scan_chunks(
+    step: Step, state: State, *sequences: Tensor | None, dtype: torch.dtype, recompute: bool = True
+) -> Tensor:
+    """Return the outputs of all steps in `dtype`, joined along axis 2, shape (B, H, N, V)."""
+    (output,) = _run(step, state, sequences, recompute, dtype)
+    return output.contiguous().to(dtype)  # a single causal chunk may be a slice of padded blocks
 
 
-def _run(step: Step, state: State, sequences: Sequences, recompute: bool = True) -> tuple[Tensor, ...]:
+def _run(
+    step: Step, state: State, sequences: Sequences, recompute: bool = True, dtype: torch.dtype | None = None
+) -> tuple[Tensor, ...]:
     recorded = _is_recorded(*state, *sequences)
     if torch.compiler.is_compiling() or (recorded and not recompute):
         return results_of(*step(state, *sequences))  # one chunk: a compiled graph does not depend on the length
-    scan = Scan(step, chunk_length(sequences, recorded), len(state))
+    scan = Scan(step, chunk_length(sequences, recorded), len(state), dtype)
     if not recorded or scan.size >= length_of(sequences) or is_transformed():
         return scan.run(state, sequences)
     return scan.run_recomputed(state, sequences)

@@ -28,15 +28,19 @@ Sequences = Sequence[Tensor | None]
 
 @dataclass(frozen=True)
 class Scan:
-    """A step, the positions per chunk, and the number of tensors in the first state."""
+    """A step, the positions per chunk, the number of tensors in the first state, and the dtype of the joined output.
+
+    Without a dtype, the output has that of the steps. Else each chunk is rounded as it is stored.
+    """
 
     step: Step
     size: int
     count: int
+    dtype: torch.dtype | None = None
 
     def run(self, state: State, sequences: Sequences) -> tuple[Tensor, ...]:
         """Return the outputs of all steps, joined along axis 2, or the last state if the steps have no output."""
-        outputs = _Outputs(length_of(sequences))
+        outputs = _Outputs(length_of(sequences), self.dtype)
         for start, chunk in self.chunks(sequences):
             state, output = self.step(state, *chunk)
             outputs.add(start, output)
@@ -76,8 +80,9 @@ def results_of(state: State, output: Tensor | None) -> tuple[Tensor, ...]:
 class _Outputs:
     """Outputs of the chunks. Without a gradient, only one chunk is in memory beside the whole."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, dtype: torch.dtype | None) -> None:
         self._length = length
+        self._dtype = dtype
         self._parts: list[Tensor] = []
         self._whole: Tensor | None = None
 
@@ -88,13 +93,15 @@ class _Outputs:
             self._parts.append(part)
             return
         if self._whole is None:
-            self._whole = part.new_empty((*part.shape[:2], self._length, part.shape[3]))
+            size = (*part.shape[:2], self._length, part.shape[3])
+            self._whole = part.new_empty(size, dtype=self._dtype or part.dtype)
         self._whole[:, :, start : start + part.shape[2]] = part
 
     def joined(self) -> Tensor | None:
-        if self._parts:
-            return self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts, dim=2)
-        return self._whole
+        if not self._parts:
+            return self._whole
+        joined = self._parts[0] if len(self._parts) == 1 else torch.cat(self._parts, dim=2)
+        return joined.to(self._dtype or joined.dtype)
 
 
 class _Recomputed(torch.autograd.Function):
@@ -104,7 +111,7 @@ class _Recomputed(torch.autograd.Function):
     def forward(context: Any, scan: Scan, *tensors: Tensor | None) -> tuple[Tensor, ...]:
         state: Any = tensors[: scan.count]
         sequences = tensors[scan.count :]
-        outputs, stored = _Outputs(length_of(sequences)), []
+        outputs, stored = _Outputs(length_of(sequences), scan.dtype), []
         for start, chunk in scan.chunks(sequences):
             stored.append(state)
             state, output = scan.step(state, *chunk)
@@ -170,7 +177,9 @@ def _gradients(
                 for x, y in zip(chunk, whole, strict=True)
             ]
             results, output = scan.step(tuple(state), *leaves)
-        here = None if above is None else above[:, :, start : start + scan.size]
+        here = None
+        if above is not None and output is not None:
+            here = above[:, :, start : start + scan.size].to(output.dtype)
         inputs = [x for x in (*state, *leaves) if x is not None and x.requires_grad]
         found = iter(_grad((*results, output), inputs, (*(after or [None] * len(results)), here)))
         after = [next(found) if x.requires_grad else None for x in state]

@@ -29,7 +29,7 @@ class RecurrentAttention(Attention):
     def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         """Return the causal output, shape (B, H, L, V)."""
         sequences = (query, key, value, masked_keys(mask))
-        return scan_chunks(self.causal_step, self.first_state(key, value), *sequences)
+        return scan_chunks(self.causal_step, self.first_state(key, value), *sequences, dtype=value.dtype)
 
     def step(self, query: Tensor, key: Tensor, value: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """Return the causal output of the next n positions, and the state after them.

@@ -63,11 +63,11 @@ def scan_softmax(features: QueryFeatures, query: Tensor, key: Tensor, value: Ten
     state, sequences = first_state(key, value), (query, key, value, masked_keys(mask))
     first = _first_beyond(key.detach()) if _has_readable_values(key) else 0
     if first == 0:
-        return scan_chunks(partial(softmax_step, features), state, *sequences)
+        return scan_chunks(partial(softmax_step, features), state, *sequences, dtype=value.dtype)
     beyond = None
     if first < key.shape[2]:
         beyond = torch.arange(key.shape[2], device=key.device).view(1, 1, -1, 1) >= first
-    return scan_chunks(partial(_either_step, features), state, *sequences, beyond)
+    return scan_chunks(partial(_either_step, features), state, *sequences, beyond, dtype=value.dtype)
 
 
 def _has_readable_values(key: Tensor) -> bool:

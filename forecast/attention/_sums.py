@@ -8,7 +8,7 @@ from torch import Tensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, sum_chunks
 from forecast.attention._masks import Mask, masked_keys
-from forecast.attention.base import at_least_float32
+from forecast.attention.base import at_least_float32, is_half_on_cpu
 from forecast.kernels.causal_products import causal_products, product, weighted_causal_products
 
 # Maps keys (B, H, n, E), and a mask of hidden keys (B, 1, n, 1) or None, to features.
@@ -27,8 +27,11 @@ def sum_keys(
 
 
 def _sums_of(features: KeyFeatures, keys: Tensor, values: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
-    featured = features(keys, hidden).transpose(-1, -2)  # (B, H, E, n)
+    plain = features(keys, hidden)
+    featured = plain.transpose(-1, -2)  # (B, H, E, n)
     total = featured.sum(dim=-1, keepdim=True, dtype=at_least_float32(featured))
+    if is_half_on_cpu(values):  # the same product; the gradient of the keys is contiguous, which float32 never needs
+        return (values.to(plain.dtype).mT @ plain).mT, total
     return product(featured, values.to(featured.dtype)), total
 
 

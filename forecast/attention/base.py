@@ -32,6 +32,7 @@ __all__ = [
     "at_least_float32",
     "full_precision",
     "is_autocast",
+    "is_half_on_cpu",
     "is_transformed",
     "sparse_queries",
 ]
@@ -307,6 +308,11 @@ def _is_empty(query: Tensor, key: Tensor) -> bool:
 def at_least_float32(tensor: Tensor) -> torch.dtype:
     """Return the dtype for sums over the sequence: float64 for a float64 tensor, else float32."""
     return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def is_half_on_cpu(tensor: Tensor) -> bool:
+    """Return whether the tensor is in half precision on a CPU, which multiplies few rows faster in float32."""
+    return tensor.device.type == "cpu" and tensor.dtype in (torch.bfloat16, torch.float16)
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[object]:

@@ -57,7 +57,7 @@ class EfficientAttention(RecurrentAttention):
                 return self.scan(query, key, value, mask)
             context = self.global_context(key, value, mask)
             # stored for the backward pass: a second softmax would take longer than all the rest
-            return map_chunks(self._mix, (context,), query, recompute=False)
+            return map_chunks(self._mix, (context,), query, value.dtype, recompute=False)
 
     def global_context(self, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         """Return σ_positions(K)ᵀ V, the weighted mean of the values for each feature of the key.

@@ -66,9 +66,9 @@ class LinearAttention(RecurrentAttention):
             if self.causal:
                 return self.scan(query, key, value, mask)
             if self.feature_map == "exp":
-                return map_chunks(self._mix_means, softmax_means(key, value, mask), query)
+                return map_chunks(self._mix_means, softmax_means(key, value, mask), query, value.dtype)
             sums = sum_keys(self._key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
-            return map_chunks(self._mix, sums, query)
+            return map_chunks(self._mix, sums, query, value.dtype)
 
     def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         if self.feature_map == "exp":

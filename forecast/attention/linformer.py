@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask
-from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision
+from forecast.attention.base import Attention, CausalAbility, at_least_float32, full_precision, is_half_on_cpu
 from forecast.attention.full import fused_softmax, softmax_weights
 from forecast.common.errors import InputError
 
@@ -75,7 +75,12 @@ class LinformerAttention(Attention):
 
     def _project(self, projection: Tensor, rows: Tensor) -> Tensor:
         """Project rows (B, H, S, C) to (B, H, r, C)."""
-        return self._columns(projection, rows) @ rows.to(at_least_float32(rows))
+        columns = self._columns(projection, rows)
+        if is_half_on_cpu(rows):  # the product folds all heads into one matrix: this converts and folds in one pass
+            folded = rows.permute(2, 0, 1, 3).to(columns.dtype, memory_format=torch.contiguous_format)  # (S, B, H, C)
+            projected: Tensor = (columns @ folded.flatten(1)).unflatten(1, folded.shape[1:])  # (r, B, H, C)
+            return projected.permute(1, 2, 0, 3)
+        return columns @ rows.to(columns.dtype)
 
     def _columns(self, projection: Tensor, rows: Tensor) -> Tensor:
         """Return the columns of `projection` for the positions of `rows`, shape (r, S)."""

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from forecast.attention._costs import Cost, Costs, Head
@@ -77,7 +78,9 @@ def mean_of_values(value: Tensor, mask: Mask, num_queries: int) -> Tensor:
     """
     length = value.shape[2]
     with full_precision(value):
-        total = value.sum(dim=2, keepdim=True, dtype=at_least_float32(value))  # (B, H, 1, V)
+        # bfloat16 has the range of float32: its sum has float32 terms, and its gradient needs no tensor of this length
+        sums = torch.bfloat16 if value.dtype == torch.bfloat16 else at_least_float32(value)
+        total = value.sum(dim=2, keepdim=True, dtype=sums).to(at_least_float32(value))  # (B, H, 1, V)
         mean = total / (length if mask is None else mask.sum(dim=1).clamp_min(1)[:, None, None, None])
         return mean.to(value.dtype).expand(-1, -1, num_queries, -1)
 

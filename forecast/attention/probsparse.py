@@ -21,7 +21,7 @@ from forecast.attention._sampling import (
     take_rows,
 )
 from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision
-from forecast.attention.full import fused_softmax, softmax_weights
+from forecast.attention.full import softmax_of_few, softmax_weights
 from forecast.attention.mean import mean_of_values, mean_weights
 
 # Elements of the scores in memory at a time; longer inputs are scored in chunks. On a CPU, chunks that fit the cache
@@ -82,7 +82,7 @@ class ProbSparseAttention(SparseQueries):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         chosen = self.choose_active_queries(query, key, mask, query_mask)
         allowed = self._allowed(chosen, mask, key.shape[2])
-        rows = fused_softmax(take_rows(query, chosen), key, value, allowed)
+        rows = softmax_of_few(take_rows(query, chosen), key, value, allowed)
         if self.causal and query_mask is None:
             return running_mean(value, mask, rows, chosen)
         output = running_mean(value, mask) if self.causal else mean_of_values(value, mask, query.shape[2])

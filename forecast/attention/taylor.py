@@ -62,7 +62,7 @@ class TaylorAttention(RecurrentAttention):
             if mask is not None:
                 count = mask.sum(dim=1).clamp_min(1)[:, None, None, None]  # without a key, all sums are 0
             mean = values / count  # (B, H, 1, V)
-            return map_chunks(partial(_mix, count), (mean, state - total * mean, total), query)
+            return map_chunks(partial(_mix, count), (mean, state - total * mean, total), query, value.dtype)
 
     def first_state(self, key: Tensor, value: Tensor) -> State:
         # K'ᵀV and ΣK', ΣV (B, H, 1, V), and the count of allowed keys (B, 1, 1, 1)

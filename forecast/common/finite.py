@@ -12,7 +12,10 @@ from torch.optim import Optimizer
 from forecast.common.errors import NotFiniteError
 
 READ_EVERY = 20
-"""Steps between two reads of the flag on an accelerator, since a read waits for the device."""
+"""Most steps between two reads of the flag on an accelerator, since a read waits for the device."""
+
+READ_AT_ONCE = {"cpu"}
+"""Devices on which a read waits for nothing."""
 
 
 def check_forecast(values: np.ndarray, dates: pd.DatetimeIndex, columns: Sequence[str]) -> None:
@@ -30,8 +33,8 @@ class FiniteGuard:
     """Guard that stops a run at its first NaN or infinite loss or gradient.
 
     On the CPU the step raises before its update. On an accelerator the gradients of a bad step are zeroed on the
-    device, so that the weights stay finite and only momentum updates them. The flag is read every
-    `READ_EVERY` steps and before each validation, and so before each checkpoint.
+    device, so that the weights stay finite and only momentum updates them. The training reads the flag with the logged
+    numbers, at least every `READ_EVERY` steps, and before each validation and checkpoint.
     """
 
     def __init__(self) -> None:
@@ -40,7 +43,7 @@ class FiniteGuard:
     def check(self, loss: Tensor, norm: Tensor, parameters: Iterable[Tensor], step: int) -> None:
         """Check loss and gradient norm of `step`, counted from 0; only on a CPU the error is raised at once."""
         finite = torch.isfinite(loss.detach()) & torch.isfinite(norm)
-        if loss.device.type == "cpu":
+        if loss.device.type in READ_AT_ONCE:
             if not finite:
                 raise NotFiniteError(_message(step, f"loss {float(loss)}, gradient norm {float(norm)}"))
             return
@@ -51,13 +54,18 @@ class FiniteGuard:
         for parameter in parameters:
             if parameter.grad is not None:
                 parameter.grad.masked_fill_(bad, 0)
-        if step % READ_EVERY == 0:
-            self.read()
 
-    def read(self) -> None:
-        """Wait for the device and raise NotFiniteError if a step was bad."""
-        if self._first_bad is not None and (step := int(self._first_bad)) >= 0:
-            raise NotFiniteError(_message(step, "loss or gradient"))
+    def read(self, *numbers: Tensor) -> list[Tensor]:
+        """Wait for the device, raise NotFiniteError if a step was bad, and return `numbers` on the CPU.
+
+        All of them take one transfer.
+        """
+        if self._first_bad is None:
+            return list(numbers)
+        first, *read = torch.stack([self._first_bad.double(), *(number.double() for number in numbers)]).cpu()
+        if first >= 0:
+            raise NotFiniteError(_message(int(first), "loss or gradient"))
+        return [value.to(number.dtype) for value, number in zip(read, numbers, strict=True)]
 
 
 def check_validation(score: float, step: int) -> None:

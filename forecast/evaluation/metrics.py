@@ -346,8 +346,14 @@ def loss_by_name(name: str, levels: Sequence[float] = ()) -> Loss:
 
 
 def _loss_of_quantiles(levels: Sequence[float]) -> Loss:
+    made: dict[tuple[torch.device, torch.dtype], Tensor] = {}  # a copy to a GPU in each step would wait for it
+
     def loss(forecast: Tensor, future: Tensor, observed: Tensor | None) -> Tensor:
-        tensor = forecast.new_tensor(levels)
+        key = forecast.device, forecast.dtype
+        if key not in made:
+            with torch.inference_mode(False):
+                made[key] = forecast.new_tensor(levels)
+        tensor = made[key]
         if observed is None:
             return quantile_loss(forecast, future, tensor).mean()
         losses = torch.where(observed, quantile_loss(forecast, torch.where(observed, future, 0), tensor), 0)

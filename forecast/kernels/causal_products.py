@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from forecast.common.devices import has_bfloat16_units
+from forecast.common.devices import has_tensor_cores
 
 _LOCAL = threading.local()  # backward passes may run in several threads
 
@@ -44,8 +44,13 @@ def product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def for_products(features: Tensor, source: Tensor) -> Tensor:
-    """Return the features in bfloat16 if their source is, and if the device multiplies bfloat16 faster."""
-    half = source.dtype == torch.bfloat16 and has_bfloat16_units(source.device)
+    """Return the features in bfloat16 if their source is and a GPU multiplies them.
+
+    A CPU keeps float32. Even with matrix units, it loses more by rounding the features than its products gain: a
+    forward pass of `linear` took 35 ms with bfloat16 features and 22 ms in float32, of `efficient` 40 and 14 ms (8,192
+    tokens, 8 heads of 64, two cores with AMX).
+    """
+    half = source.dtype == torch.bfloat16 and has_tensor_cores(source.device)
     return features.to(torch.bfloat16) if half else features
 
 

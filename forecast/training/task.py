@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.common.errors import InputError
-from forecast.common.finite import FiniteGuard
+from forecast.common.finite import READ_EVERY, FiniteGuard
 from forecast.common.group import ALONE
 from forecast.common.timing import Stopwatch
 from forecast.data.windows import Batch
@@ -95,6 +95,7 @@ class ForecastTask(lightning.LightningModule):
         self.arithmetic = Stopwatch()
         self._last_loss: Tensor | None = None
         self._last_norm: Tensor | None = None
+        self._rates: dict[str, float] = {}
         self._update_began = 0.0
 
     def forward(self, batch: Batch) -> Tensor:
@@ -139,20 +140,29 @@ class ForecastTask(lightning.LightningModule):
             norm = self._last_norm = clip_grad_norm_(self.network.parameters(), limit)
         assert self._last_loss is not None
         self.guard.check(self._last_loss, norm, self.network.parameters(), self.global_step)
+        self._rates = {str(group.get("name", "model")): float(group["lr"]) for group in optimizer.param_groups}
         self._update_began = time.perf_counter()
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Log the loss and the gradient norm; after the last step, stop with a validation."""
+        """Log loss, gradient norm and learning rates; after the last step, stop with a validation.
+
+        The host waits for an accelerator here alone: what is logged is read together with the flag of the guard.
+        """
         if self.global_step >= self.total_steps:
             self.trainer.should_stop = True
         every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
-        if self.global_step % every and not self.trainer.should_stop:
-            return  # self.log is slow
+        if self.global_step % every and not self.trainer.should_stop:  # self.log is slow
+            if self.global_step % READ_EVERY == 0:
+                self.guard.read()
+            return
         assert self._last_loss is not None
         assert self._last_norm is not None
         loss = self._last_loss if self.group.size == 1 else self.group.summed(self._last_loss) / self.group.size
+        loss, norm = self.guard.read(loss, self._last_norm)
         self.log("train/loss", loss, batch_size=len(batch.origin))
-        self.log("train/gradient_norm", self._last_norm, batch_size=len(batch.origin))
+        self.log("train/gradient_norm", norm, batch_size=len(batch.origin))
+        for name, rate in self._rates.items():  # tensors on the CPU: a number would be copied to the device
+            self.log(f"train/learning_rate/{name}", torch.tensor(rate, device="cpu"), batch_size=len(batch.origin))
 
     def on_validation_epoch_start(self) -> None:
         """Reset the error sums."""

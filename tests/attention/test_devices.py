@@ -32,7 +32,7 @@ def test_a_mechanism_runs_on_the_meta_device(case: Case) -> None:
     run(case.build().to("meta"), "meta")  # a tensor that is neither parameter nor buffer stays behind
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="a fake CUDA device needs a real one")
+@pytest.mark.gpu
 @every_case
 def test_a_mechanism_runs_on_a_fake_cuda_device(case: Case) -> None:
     with FakeTensorMode():
@@ -41,7 +41,7 @@ def test_a_mechanism_runs_on_a_fake_cuda_device(case: Case) -> None:
         run(attention, "cuda")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @every_case
 def test_cuda_and_cpu_agree(case: Case, dtype: torch.dtype) -> None:

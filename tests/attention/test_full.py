@@ -114,6 +114,7 @@ def test_keys_of_padded_queries_alone_reach_neither_output_nor_gradient(implemen
 def test_few_keys_take_plain_products_on_several_threads(
     threads: int, keys: int, dtype: torch.dtype, causal: bool, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(full, "has_bfloat16_products", lambda: True)  # without them, bfloat16 is computed in float32
     inputs = [tensor.to(dtype).detach().requires_grad_() for tensor in tensors(length=keys)]
     expected = built("fused", causal)(*inputs)
     fused, calls = functional.scaled_dot_product_attention, []

@@ -1,4 +1,4 @@
-"""Products of the linear family in bfloat16, on devices that multiply it faster."""
+"""Products of the linear family in bfloat16 on a GPU, and of all mechanisms in float32 on a CPU."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from forecast.attention import _chunks, build
+from forecast.attention import _chunks, build, full
+from forecast.attention._parsing import configured
 from forecast.kernels import causal_products
-from tests.attention.cases import gradients, tensors
+from tests.attention.cases import gradients, prefix, tensors
 
 KINDS: list[dict[str, Any]] = [
     {"name": "linear"},
@@ -33,7 +34,7 @@ def test_output_and_gradients_are_those_of_float64_within_the_rounding_of_bfloat
     kind: dict[str, Any], causal: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_chunks, "CHUNK_ELEMENTS_CPU", chunk)
-    monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     inputs = tensors(length=300, value_width=5, dtype=torch.bfloat16)
     exact = tuple(x.detach().double().requires_grad_() for x in inputs)
     for half, expected in zip(results(kind, causal, inputs), results(kind, causal, exact), strict=True):
@@ -51,7 +52,7 @@ def test_only_bfloat16_on_such_a_device_is_multiplied_so(
         cast = tuple(x.detach().to(dtype).requires_grad_() for x in inputs)
         outputs = []
         for units in (False, True):
-            monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _, units=units: units)
+            monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _, units=units: units)
             outputs.append(results(kind, causal, cast)[0])
         assert torch.equal(*outputs) is not differs, dtype
 
@@ -60,7 +61,7 @@ def test_only_bfloat16_on_such_a_device_is_multiplied_so(
 def test_relu_stays_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = tensors(length=100, dtype=torch.bfloat16)
     plain = results({"name": "linear", "feature_map": "relu"}, causal, inputs)
-    monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     torch.testing.assert_close(
         results({"name": "linear", "feature_map": "relu"}, causal, inputs), plain, rtol=0, atol=0
     )
@@ -68,7 +69,7 @@ def test_relu_stays_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) ->
 
 @both_forms
 def test_sums_over_the_sequence_stay_in_float32(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causal_products, "has_bfloat16_units", lambda _: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     query, key, value = (x.detach() for x in tensors(length=5000, dtype=torch.bfloat16))
     value = torch.full_like(value, 30.0)
     output = build("linear", num_heads=2, head_dim=8, causal=causal)(query, key, value)
@@ -77,9 +78,43 @@ def test_sums_over_the_sequence_stay_in_float32(causal: bool, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_a_compiled_form_is_one_graph_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forecast.common.devices.has_amx", lambda: True)
+    monkeypatch.setattr(causal_products, "has_tensor_cores", lambda _: True)
     torch.compiler.reset()
     attention = build("linear", num_heads=2, head_dim=8, causal=True)
     inputs = [x.detach() for x in tensors(length=100, dtype=torch.bfloat16)]
     compiled = torch.compile(attention, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(*inputs), attention(*inputs), rtol=2**-6, atol=2**-6)
+
+
+@both_forms
+@every_kind
+def test_a_cpu_with_matrix_units_multiplies_in_float32(
+    kind: dict[str, Any], causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = tensors(length=100, dtype=torch.bfloat16)
+    plain = results(kind, causal, inputs)
+    monkeypatch.setattr("forecast.common.devices.has_amx", lambda: True)
+    assert all(map(torch.equal, results(kind, causal, inputs), plain))
+
+
+@pytest.mark.parametrize("name", ["efficient", "full", "linear", "linformer", "mean", "probsparse", "taylor"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_half_precision_on_a_cpu_is_float32_rounded_at_the_end(
+    name: str, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full, "has_bfloat16_products", lambda: False)
+    torch.manual_seed(0)
+    sizes = {"num_heads": 2, "head_dim": 8, "max_key_length": 300}
+    attention = build(name, **configured("attention", name), **sizes).eval()
+    mask = prefix([300, 7], 300) if masked else None
+    inputs = tensors(length=300, dtype=torch.bfloat16)
+    single = tuple(x.detach().float().requires_grad_() for x in inputs)
+    output, expected = attention(*inputs, mask), attention(*single, mask)
+    assert output.dtype == torch.bfloat16
+    bound = {"rtol": 2**-7, "atol": 1e-6}
+    torch.testing.assert_close(output.float(), expected, **bound)
+    weight = torch.randn(output.shape).bfloat16()
+    found = torch.autograd.grad(output, inputs, weight, materialize_grads=True)
+    wanted = torch.autograd.grad(expected, single, weight.float(), materialize_grads=True)
+    for half, gradient in zip(found, wanted, strict=True):
+        assert (half.float() - gradient).abs().max() <= 2**-7 * gradient.abs().max()

@@ -143,7 +143,7 @@ def test_a_missing_device_is_refused(capsys: pytest.CaptureFixture[str]) -> None
     assert "torch finds no CUDA device" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_every_mechanism_passes_on_cuda() -> None:
     assert main(["--device", "cuda"]) == 0
 

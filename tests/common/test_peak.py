@@ -71,7 +71,7 @@ def test_on_a_gpu_the_peak_is_counted_from_what_was_there(monkeypatch: pytest.Mo
     assert log == ["wait", "reset", "run", "wait"]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_known_cases_on_a_gpu() -> None:
     device = torch.device("cuda")
     x, y = torch.randn(256, 512, device=device), torch.randn(512, 1024, device=device)

@@ -68,7 +68,7 @@ def test_a_pass_on_a_gpu_is_timed_by_events_after_the_device_was_waited_for(monk
     assert log == ["wait", "record", "run", "record", "wait for the end"]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_a_large_product_takes_longer_than_its_launch() -> None:
     device = torch.device("cuda")
     x = torch.randn(8192, 8192, device=device)

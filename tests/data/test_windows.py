@@ -183,7 +183,7 @@ def test_a_mapped_table_stays_where_it_is_and_its_batches_move() -> None:
     assert {tensor.device.type for tensor in batch if tensor is not None} == {"meta"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_batches_of_a_mapped_table_reach_a_gpu_from_pinned_memory_and_are_the_same() -> None:
     windows = make_windows(observed=torch.rand(60, 3) > 0.3)
     mapped = replace(windows, **MAPPED).to("cuda:0")

@@ -34,6 +34,9 @@ SIZES = Sizes(num_targets=2, num_past_covariates=1, num_known=3, context_length=
 SHAPES = [tensor.shape for tensor in make_inputs(SIZES)]
 
 
+every_device = pytest.mark.parametrize("device", ["meta", pytest.param("cuda", marks=pytest.mark.gpu)])
+
+
 class OnlyOn(TorchDispatchMode):
     """Raise for an operation with a tensor on another device; scalars may be on the CPU."""
 
@@ -52,12 +55,10 @@ class OnlyOn(TorchDispatchMode):
 
 
 def fake(device: str) -> Any:
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("a fake CUDA device needs a real one")
     return FakeTensorMode() if device == "cuda" else nullcontext()
 
 
-@pytest.mark.parametrize("device", ["meta", "cuda"])
+@every_device
 @pytest.mark.parametrize(
     ("mechanism", "preset", "masked"), covering(sorted(NODES), PRESETS, [False, True], every=len(PRESETS))
 )
@@ -83,7 +84,7 @@ def test_a_training_step_stays_on_its_device(mechanism: str, preset: str, masked
     assert {gradient.device.type for gradient in gradients.values()} == {device}
 
 
-@pytest.mark.parametrize("device", ["meta", "cuda"])
+@every_device
 def test_a_tensor_on_the_wrong_device_is_detected(device: str) -> None:
     with fake(device):
         table = torch.empty(3, 4, device=device)
@@ -91,7 +92,7 @@ def test_a_tensor_on_the_wrong_device_is_detected(device: str) -> None:
             table.index_select(0, torch.zeros(1, dtype=torch.int64))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("preset", PRESETS)
 def test_gpu_and_cpu_forecasts_agree(preset: str) -> None:
     name = preset.split()[0]

@@ -75,7 +75,7 @@ RARE = ("antigravity", "this", "pty", "turtledemo", "idlelib", "wandb", "mlflow"
 
 NODES = [
     *(["optimizer"], ["scheduler"], ["logger"], ["callbacks", "mine"], ["callbacks", "early_stopping"]),
-    *(["callbacks", "learning_rate"], ["trainer", "plugins"], ["model"], ["data"], ["training"]),
+    *(["callbacks", "figures"], ["trainer", "plugins"], ["model"], ["data"], ["training"]),
 ]
 """Nodes of a configuration that may have a `_target_`."""
 

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from forecast.common import finite
 from forecast.common.errors import NotFiniteError
 from forecast.common.finite import READ_EVERY, FiniteGuard
 from forecast.training.train import train
@@ -33,11 +34,24 @@ def test_finite_steps_pass_and_keep_their_gradients() -> None:
     assert weight.grad.tolist() == [2.0] * 3
 
 
+def test_an_accelerator_reads_the_flag_together_with_the_logged_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finite, "READ_AT_ONCE", set())
+    guard, weight = FiniteGuard(), parameter(2.0)
+    loss = torch.tensor(0.1)
+    guard.check(loss, torch.tensor(3.0), [weight], 4)
+    assert [number.item() for number in guard.read(loss, torch.tensor(3.0))] == [loss.item(), 3.0]
+    guard.check(torch.tensor(math.nan), loss, [weight], 5)
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [0.0] * 3
+    with pytest.raises(NotFiniteError, match="step 5: not finite"):
+        guard.read(loss)
+
+
 def test_the_error_has_exit_code_3() -> None:
     assert NotFiniteError.exit_code == 3
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_on_a_gpu_a_bad_step_has_zero_gradients_and_is_reported_later() -> None:
     guard, good, bad = FiniteGuard(), parameter(2.0, "cuda"), parameter(math.nan, "cuda")
     fine, broken = torch.tensor(1.0, device="cuda"), torch.tensor(math.nan, device="cuda")
@@ -46,8 +60,9 @@ def test_on_a_gpu_a_bad_step_has_zero_gradients_and_is_reported_later() -> None:
     guard.check(broken, broken, [bad], 2)
     assert bad.grad.tolist() == [0.0] * 3
     guard.check(broken, fine, [bad], 3)
+    guard.check(fine, fine, [good], READ_EVERY)
     with pytest.raises(NotFiniteError, match="step 2: not finite"):
-        guard.check(fine, fine, [good], READ_EVERY)
+        guard.read(fine)
 
 
 @pytest.mark.parametrize(("model", "step"), [("patch_informer", 0), ("informer", 7)])

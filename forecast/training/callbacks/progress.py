@@ -14,7 +14,7 @@ from forecast.common.timing import clock
 from forecast.training.callbacks.loop_state import seconds_allowed
 
 REFRESH = 0.25
-"""Seconds between two updates; each waits for the GPU to finish its step."""
+"""Seconds between two updates."""
 
 LINE = 60.0
 """Seconds between two printed lines if there is no terminal."""

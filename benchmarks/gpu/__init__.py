@@ -1,0 +1,1 @@
+"""What a GPU must show, in one command of minutes: `python -m benchmarks.gpu`."""
