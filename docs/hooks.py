@@ -268,7 +268,7 @@ class _CapturedParser(Exception):
 
 
 def commands(package: str = "forecast") -> list[str]:
-    """Return the modules of `python -m <module>`, without training, which reads Hydra's words, and `forecast` itself."""
+    """Return the modules of `python -m <module>`, except training, which reads Hydra's words, and `forecast`."""
     files = sorted((ROOT / package).rglob("*.py"))
     runnable = [file for file in files if '\nif __name__ == "__main__":' in file.read_text(encoding="utf-8")]
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__main__") for file in runnable]
@@ -310,7 +310,8 @@ def commands_page() -> str:
         "[Exit codes](exit-codes.md) hold for all of them. `forecast predict` does the same as "
         "`python -m forecast.predict`, and so for each command of one word; `forecast --help` lists them.",
         "## `python train.py`",
-        "`forecast train`, `python -m forecast.training` and `forecast-train` do the same. [Options](options.md) lists all options.",
+        "`forecast train`, `python -m forecast.training` and `forecast-train` do the same. [Options](options.md) lists "
+        "all options.",
         f"```text\n{help_text(config)}\n```",
     ]
     for module in commands():
