@@ -25,7 +25,7 @@ PROGRAMS_INTERPRETED = 8
 """Programs in the interpreter, so that short sequences have several splits."""
 
 REDUCED_ELEMENTS = 8192
-"""Elements that one program of a reduction reads at once: splits × width of a value."""
+"""Elements that one program of a reduction reads at once: splits times the width of a value."""
 
 
 class Tiles(NamedTuple):

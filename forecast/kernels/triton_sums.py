@@ -11,6 +11,7 @@ means. For `taylor` the sums are relative to the mean of the values, which repla
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from torch import Tensor
 
 from forecast.kernels.triton_rows import (
     REDUCED_ELEMENTS,
+    Split,
+    Tiles,
     head_of,
     heads_first,
     load_rows,
@@ -164,7 +167,7 @@ def _matrix_offsets(columns, value_columns, E: tl.constexpr, V: tl.constexpr):
 
 
 @triton.jit
-def _load_state(state, columns, value_columns, E: tl.constexpr, V: tl.constexpr):
+def load_state(state, columns, value_columns, E: tl.constexpr, V: tl.constexpr):
     """Return the sums (E, V), their divisors (E,), the mean of the values (V,) and the count of keys."""
     offsets, is_inside = _matrix_offsets(columns, value_columns, E, V)
     sums = tl.load(state + offsets, mask=is_inside, other=0.0)
@@ -174,7 +177,7 @@ def _load_state(state, columns, value_columns, E: tl.constexpr, V: tl.constexpr)
 
 
 @triton.jit
-def _store_state(
+def store_state(
     state, columns, value_columns, sums, total, top, values, count, is_first, E: tl.constexpr, V: tl.constexpr
 ):
     """Write a state; what does not belong to one tile of the values only if `is_first`."""
@@ -229,7 +232,7 @@ def _sum_keys(
             sums, total, top = sums * decay[:, None], total * decay, highest
         else:
             zero_point = total
-        features, _ = _key_features(keys, is_key, zero_point, FEATURES, NORMALIZE)
+        features, _slope = _key_features(keys, is_key, zero_point, FEATURES, NORMALIZE)
         features = rounded(features, PRECISION)
         total += tl.sum(features, axis=0)
         if FEATURES == "taylor":
@@ -241,7 +244,7 @@ def _sum_keys(
         sums, total, values_sum = _finish(sums, total, top, values_sum, count, FEATURES)
     state = states + (matrix * splits + split) * SIZE
     is_first = tl.program_id(1) == 0
-    _store_state(state, columns, value_columns, sums, total, top, values_sum, count, is_first, E, V)
+    store_state(state, columns, value_columns, sums, total, top, values_sum, count, is_first, E, V)
 
 
 @triton.jit(do_not_specialize=["splits"])
@@ -271,7 +274,7 @@ def _add_splits(
     sums, total = tl.sum(sums, axis=0)[None, :], tl.sum(total, axis=0) + tl.zeros([1], tl.float32)
     if FINISH:
         sums, total, values = _finish(sums, total, top, values, count, FEATURES)
-    _store_state(states + matrix * SIZE, one, value_columns, sums, total, total, values, count, True, E, V)
+    store_state(states + matrix * SIZE, one, value_columns, sums, total, total, values, count, True, E, V)
 
 
 @triton.jit
@@ -296,19 +299,19 @@ def _mix(
     DIVIDE: tl.constexpr,
 ):  # fmt: skip
     """Write the output of the queries of one program, for one tile of the values."""
-    matrix, _, first, stop = program_rows(splits, rows_per_split, length)
+    matrix, _split, first, stop = program_rows(splits, rows_per_split, length)
     query, output = head_of(query, query_strides, matrix, heads), head_of(output, output_strides, matrix, heads)
     columns, value_columns = tl.arange(0, BLOCK_E), tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V)
-    sums, total, mean, count = _load_state(states + matrix * SIZE, columns, value_columns, E, V)
+    sums, total, mean, count = load_state(states + matrix * SIZE, columns, value_columns, E, V)
     for row in range(first, stop, BLOCK):
         rows = rows_from(row, BLOCK)
         is_query = rows < stop
         queries = load_rows(query, rows, is_query, query_strides, columns, E)
-        features, _ = _query_features(queries, columns < E, total, scale, FEATURES, NORMALIZE)
+        features, _slope = _query_features(queries, columns < E, total, scale, FEATURES, NORMALIZE)
         features = rounded(features, PRECISION)
         mixed = product(features, sums, tl.zeros([BLOCK, BLOCK_V], tl.float32), PRECISION)
         if DIVIDE:
-            inverse, _ = _weight(features, total, count, FEATURES)
+            inverse, _is_used = _weight(features, total, count, FEATURES)
             mixed = mixed * inverse
         if FEATURES == "taylor":
             mixed += mean[None, :]
@@ -329,7 +332,7 @@ def _query_gradients(
     query_gradient = head_of(query_gradient, query_gradient_strides, matrix, heads)
     state, tile = states + matrix * SIZE, tl.program_id(1) if TILES > 1 else 0
     columns, value_columns = tl.arange(0, BLOCK_E), tl.arange(0, BLOCK_V)
-    sums, total, _, count = _load_state(state, columns, value_columns, E, V)
+    sums, total, _mean, count = load_state(state, columns, value_columns, E, V)
     grad_sums, grad_total = tl.zeros([BLOCK_E, BLOCK_V], tl.float32), tl.zeros([BLOCK_E], tl.float32)
     grad_values = tl.zeros([BLOCK_V], tl.float32)
     for row in range(first, stop, BLOCK):
@@ -350,7 +353,7 @@ def _query_gradients(
             for number in tl.static_range(TILES):
                 if TILES > 1:
                     each = number * BLOCK_V + value_columns
-                    sums, _, _, _ = _load_state(state, columns, each, E, V)
+                    sums, _total, _mean, _count = load_state(state, columns, each, E, V)
                     own = load_rows(gradient, rows, is_query, gradient_strides, each, V)
                     if DIVIDE:
                         own = own * inverse
@@ -368,7 +371,7 @@ def _query_gradients(
             store_rows(query_gradient, found, rows, is_query, query_gradient_strides, columns, E)
     part = parts + (matrix * splits + split) * SIZE
     value_columns += tile * BLOCK_V
-    _store_state(part, columns, value_columns, grad_sums, grad_total, grad_total, grad_values, 0.0, tile == 0, E, V)
+    store_state(part, columns, value_columns, grad_sums, grad_total, grad_total, grad_values, 0.0, tile == 0, E, V)
 
 
 @triton.jit(do_not_specialize=["heads", "length", "splits", "rows_per_split"])
@@ -380,21 +383,21 @@ def _key_gradients(
     PRECISION: tl.constexpr, HAS_MASK: tl.constexpr,
 ):  # fmt: skip
     """Write the gradients of the keys and values of one program."""
-    matrix, _, first, stop = program_rows(splits, rows_per_split, length)
+    matrix, _split, first, stop = program_rows(splits, rows_per_split, length)
     key, value = head_of(key, key_strides, matrix, heads), head_of(value, value_strides, matrix, heads)
     key_gradient = head_of(key_gradient, key_gradient_strides, matrix, heads)
     value_gradient = head_of(value_gradient, value_gradient_strides, matrix, heads)
     mask += (matrix // heads) * mask_stride
     columns, value_columns = tl.arange(0, BLOCK_E), tl.arange(0, BLOCK_V)
     state, grad_state = states + matrix * SIZE, grad_states + matrix * SIZE
-    sums, total, mean, count = _load_state(state, columns, value_columns, E, V)
-    grad_sums, grad_total, grad_values, _ = _load_state(grad_state, columns, value_columns, E, V)
+    sums, total, mean, count = load_state(state, columns, value_columns, E, V)
+    grad_sums, grad_total, grad_values, _grad_count = load_state(grad_state, columns, value_columns, E, V)
     for number in tl.static_range(TILES):
         if FEATURES == "exp" or FEATURES == "softmax":
             if TILES > 1:
                 each = number * BLOCK_V + value_columns
-                sums, _, _, _ = _load_state(state, columns, each, E, V)
-                grad_sums, _, _, _ = _load_state(grad_state, columns, each, E, V)
+                sums, _total, _mean, _count = load_state(state, columns, each, E, V)
+                grad_sums, _total, _values, _count = load_state(grad_state, columns, each, E, V)
             grad_total -= tl.sum(sums * grad_sums, axis=1)
     for row in range(first, stop, BLOCK):
         rows = rows_from(row, BLOCK)
@@ -408,8 +411,8 @@ def _key_gradients(
         for number in tl.static_range(TILES):
             each = number * BLOCK_V + value_columns
             if TILES > 1:
-                grad_sums, _, grad_values, _ = _load_state(grad_state, columns, each, E, V)
-                _, _, mean, _ = _load_state(state, columns, each, E, V)
+                grad_sums, _total, grad_values, _count = load_state(grad_state, columns, each, E, V)
+                _sums, _total, mean, _count = load_state(state, columns, each, E, V)
             values = load_rows(value, rows, is_key, value_strides, each, V)
             found = product(features, grad_sums, tl.zeros([BLOCK, BLOCK_V], tl.float32), PRECISION)
             if FEATURES == "taylor":
@@ -425,7 +428,7 @@ def _key_gradients(
         store_rows(key_gradient, found, rows, is_row, key_gradient_strides, columns, E)
 
 
-def _state_size(width: int, value_width: int) -> int:
+def state_size(width: int, value_width: int) -> int:
     size = width * value_width + 2 * width + value_width + 1
     return -(-size // ALIGNMENT) * ALIGNMENT
 
@@ -437,7 +440,7 @@ def _constants(query: Tensor, value: Tensor, features: str) -> dict[str, Any]:
     return {
         "E": width,
         "V": value_width,
-        "SIZE": _state_size(width, value_width),
+        "SIZE": state_size(width, value_width),
         "BLOCK": tiles.rows,
         "BLOCK_E": tiles.width,
         "BLOCK_V": tiles.value_width,
@@ -452,22 +455,34 @@ def _divides(features: str, normalize: bool) -> bool:
     return features == "taylor" or (normalize and features not in ("exp", "softmax"))
 
 
-def _in_parts(start: Any, like: Tensor, rows: Tensor, value: Tensor, constants: dict[str, Any], finish: bool) -> Tensor:
-    """Return states (B, H, SIZE) from `start(grid, states, splits, rows per split, finish)`, which may write parts."""
+def states_in_parts(
+    start: Callable[[tuple[int, ...], Tensor, Split, bool], None],
+    rows: Tensor,
+    shape: tuple[int, int],
+    tiles: Tiles,
+    features: str,
+    finish: bool,
+) -> Tensor:
+    """Return states (B, H, SIZE) with sums of `shape` over `rows` (B, H, N, ·), added where there are several parts.
+
+    `start(grid, states, split, finish)` starts the kernel that writes the states or their parts.
+    """
     batch, heads, length = rows.shape[:3]
-    tiles = tiles_of(like.shape[3], value.shape[3])
-    widest = power_of_two(value.shape[3])
-    split = split_of(length, batch * heads, tiles.rows, rows.device, REDUCED_ELEMENTS // widest)
-    states = rows.new_empty((batch, heads, constants["SIZE"]), dtype=torch.float32)
+    width, value_width = shape
+    size, padded = state_size(*shape), power_of_two(value_width)
+    split = split_of(length, batch * heads, tiles.rows, rows.device, REDUCED_ELEMENTS // padded)
+    states = rows.new_empty((batch, heads, size), dtype=torch.float32)
     grid = (batch * heads * split.count, tiles.count)
     if split.count == 1:
         start(grid, states, split, finish)
         return states
-    parts = states.new_empty((batch, heads, split.count, constants["SIZE"]))
+    parts = states.new_empty((batch, heads, split.count, size))
     start(grid, parts, split, False)
-    shared = {name: constants[name] for name in ("E", "V", "SIZE", "FEATURES")}
-    sizes = {"BLOCK_S": 1 << (split.count - 1).bit_length(), "BLOCK_V": widest}
-    _add_splits[batch * heads, like.shape[3]](parts, states, split.count, **shared, **sizes, FINISH=finish)
+    _add_splits[batch * heads, width](
+        *(parts, states, split.count),
+        E=width, V=value_width, SIZE=size, BLOCK_S=1 << (split.count - 1).bit_length(), BLOCK_V=padded,
+        FEATURES=features, FINISH=finish,
+    )  # fmt: skip
     return states
 
 
@@ -482,15 +497,16 @@ def summed_means(
     heads, constants = query.shape[1], _constants(query, value, features) | {"NORMALIZE": normalize}
     hidden = (key, 0) if mask is None else (mask, mask.stride(0))
 
-    def sum_keys(grid: tuple[int, ...], parts: Tensor, split: Any, finish: bool) -> None:
+    def sum_keys(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:
         _sum_keys[grid](
             *(key, value, hidden[0], parts, key.stride(), value.stride(), hidden[1]),
             *(heads, key.shape[2], split.count, split.rows),
             **constants, HAS_MASK=mask is not None, FINISH=finish,
         )  # fmt: skip
 
-    states = _in_parts(sum_keys, query, key, value, constants, True)
-    tiles = tiles_of(query.shape[3], value.shape[3])
+    shape = query.shape[3], value.shape[3]
+    tiles = tiles_of(*shape)
+    states = states_in_parts(sum_keys, key, shape, tiles, features, True)
     split = split_of(query.shape[2], query.shape[0] * heads, tiles.rows, query.device)
     _mix[query.shape[0] * heads * split.count, tiles.count](
         *(query, states, output, query.stride(), output.stride()),
@@ -502,7 +518,7 @@ def summed_means(
 
 def _empty_results(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     batch, heads, length, width = query.shape
-    states = query.new_empty((batch, heads, _state_size(width, value.shape[3])), dtype=torch.float32)
+    states = query.new_empty((batch, heads, state_size(width, value.shape[3])), dtype=torch.float32)
     return heads_first(batch, heads, length, value.shape[3], value), states
 
 
@@ -530,9 +546,9 @@ def summed_means_gradients(
     if not gradient.numel() or not key.shape[2]:
         return query_gradient.zero_(), key_gradient.zero_(), value_gradient.zero_()
     heads, tiles = query.shape[1], tiles_of(query.shape[3], value.shape[3])
-    constants = _constants(query, value, features) | {"NORMALIZE": normalize, "TILES": tiles.count}
+    constants = _constants(query, value, features) | {"NORMALIZE": normalize, "TILES": tiles.count, "num_warps": 8}
 
-    def sum_queries(grid: tuple[int, ...], parts: Tensor, split: Any, finish: bool) -> None:
+    def sum_queries(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:
         _query_gradients[grid](
             *(query, gradient, states, parts, query_gradient),
             *(query.stride(), gradient.stride(), query_gradient.stride()),
@@ -540,7 +556,8 @@ def summed_means_gradients(
             **constants, DIVIDE=_divides(features, normalize),
         )  # fmt: skip
 
-    grad_states = _in_parts(sum_queries, query, query, value, constants, False)
+    shape = query.shape[3], value.shape[3]
+    grad_states = states_in_parts(sum_queries, query, shape, tiles, features, False)
     hidden = (key, 0) if mask is None else (mask, mask.stride(0))
     split = split_of(key.shape[2], key.shape[0] * heads, tiles.rows, key.device)
     _key_gradients[(key.shape[0] * heads * split.count,)](
