@@ -15,9 +15,6 @@ from torch import Tensor
 # Triton's interpreter multiplies the bits of bfloat16 as integers: there, rounded factors are float32.
 INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
 
-WIDEST = 256
-"""Largest width of a head."""
-
 PROGRAMS_PER_PROCESSOR = 2
 """Programs per multiprocessor: few heads are split over the length until there are so many programs."""
 
@@ -82,6 +79,14 @@ def precision_of(tensor: Tensor, is_split: bool = False) -> str:
     if tensor.dtype == torch.float32:
         return "float32"
     return "split" if is_split else "bfloat16"
+
+
+def mask_or(mask: Tensor | None, unused: Tensor) -> tuple[Tensor, int]:
+    """Return a mask (B, N) whose rows are contiguous, and the stride of its batch; without a mask any pointer."""
+    if mask is None:
+        return unused, 0
+    mask = mask if mask.stride(1) == 1 else mask.contiguous()
+    return mask, mask.stride(0)
 
 
 def heads_first(batch: int, heads: int, length: int, width: int, like: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from forecast.kernels.triton_rows import (
     head_of,
     heads_first,
     load_rows,
+    mask_or,
     power_of_two,
     precision_of,
     product,
@@ -33,9 +34,6 @@ from forecast.kernels.triton_rows import (
     tiles_of,
 )
 from forecast.kernels.triton_sums import load_state, state_size, states_in_parts, store_state
-
-MOST_FEW = 128
-"""Most sampled keys and most chosen queries: the scores of a block are in registers."""
 
 LOWEST = tl.constexpr(torch.finfo(torch.float32).min)
 
@@ -270,12 +268,12 @@ def informative_queries(
     sampled = positions.shape[2]
     tiles = _tiles(query, width, sampled)
     split = split_of(length, batch * heads, tiles.rows, query.device)
+    valids, queries = mask_or(valid, positions), mask_or(query_mask, positions)
     batch_stride = positions.stride(0) if positions.shape[0] > 1 else 0
     if ranks.numel():
         _rank[(batch * heads * split.count,)](
-            *(query, key, positions, *(positions if x is None else x for x in (valid, divisors, query_mask)), ranks),
-            *(query.stride(), key.stride(), (batch_stride, *positions.stride()[1:])),
-            *(0 if x is None else x.stride(0) for x in (valid, query_mask)),
+            *(query, key, positions, valids[0], positions if divisors is None else divisors, queries[0], ranks),
+            *(query.stride(), key.stride(), (batch_stride, *positions.stride()[1:]), valids[1], queries[1]),
             *(heads, length, split.count, split.rows, sampled, key.shape[2]),
             E=width, BLOCK=tiles.rows, BLOCK_E=tiles.width, BLOCK_U=power_of_two(sampled), num_warps=tiles.warps,
             PRECISION=precision_of(query), PER_QUERY=positions.shape[1] > 1, HAS_VALID=valid is not None,
@@ -328,7 +326,7 @@ def softmax_of_few(
         return output.zero_(), states.zero_()
     heads, width, few = query.shape[1], query.shape[3], chosen.shape[2]
     constants, tiles = _few_constants(query, value, chosen), _tiles(query, value.shape[3], few)
-    hidden = (key, 0) if mask is None else (mask, mask.stride(0))
+    hidden = mask_or(mask, key)
 
     def attend(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:
         _attend_few[grid](
@@ -370,7 +368,7 @@ def softmax_of_few_gradients(
     heads, width, few = query.shape[1], query.shape[3], chosen.shape[2]
     constants, tiles = _few_constants(query, value, chosen), _tiles(query, value.shape[3], few)
     gradient_parts = _summed_gradients(gradient, chosen, tiles, constants)
-    hidden = (key, 0) if mask is None else (mask, mask.stride(0))
+    hidden = mask_or(mask, key)
     gradient_splits = gradient_parts.shape[1]
 
     def read_keys(grid: tuple[int, ...], parts: Tensor, split: Split, _: bool) -> None:

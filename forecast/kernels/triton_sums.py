@@ -26,6 +26,7 @@ from forecast.kernels.triton_rows import (
     head_of,
     heads_first,
     load_rows,
+    mask_or,
     power_of_two,
     precision_of,
     product,
@@ -495,7 +496,7 @@ def summed_means(
     if not output.numel() or not key.shape[2]:
         return output.zero_(), states.zero_()
     heads, constants = query.shape[1], _constants(query, value, features) | {"NORMALIZE": normalize}
-    hidden = (key, 0) if mask is None else (mask, mask.stride(0))
+    hidden = mask_or(mask, key)
 
     def sum_keys(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:
         _sum_keys[grid](
@@ -558,7 +559,7 @@ def summed_means_gradients(
 
     shape = query.shape[3], value.shape[3]
     grad_states = states_in_parts(sum_queries, query, shape, tiles, features, False)
-    hidden = (key, 0) if mask is None else (mask, mask.stride(0))
+    hidden = mask_or(mask, key)
     split = split_of(key.shape[2], key.shape[0] * heads, tiles.rows, key.device)
     _key_gradients[(key.shape[0] * heads * split.count,)](
         *(key, value, hidden[0], states, grad_states, key_gradient, value_gradient),
@@ -570,9 +571,7 @@ def summed_means_gradients(
 
 
 @summed_means_gradients.register_fake
-def _(
-    gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
 
 
