@@ -74,7 +74,11 @@ def forms_line(forms: Mapping[str, Collection[str]], are_on: bool) -> str:
     if with_kernel:
         rest = f"; only plain forms for {plain}" if plain else ""
         return f"kernels ran where they apply for {', '.join(with_kernel)}{rest}"
-    reason = "they do not apply here" if are_on else f"not measured on a GPU yet: {VARIABLE}=1 turns them on"
+    reason = (
+        "they do not apply here"
+        if are_on
+        else f"not measured on a GPU yet: {VARIABLE}=1 turns them on where Triton is installed"
+    )
     return f"no kernel ran ({reason}): only plain forms for {plain}"
 
 

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -33,13 +32,17 @@ class _Switch:
     forms: list[set[str]] = field(default_factory=list)
 
 
-_SWITCH = _Switch(os.environ.get(VARIABLE) == "1")
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+_SWITCH = _Switch(os.environ.get(VARIABLE) == "1" and _has_triton())
 
 
 @contextmanager
 def use(kernels: bool) -> Iterator[None]:
-    """Turn the kernels on or off inside the context, in all threads."""
-    before, _SWITCH.is_on = _SWITCH.is_on, kernels
+    """Turn the kernels on or off inside the context, in all threads; without Triton they stay off."""
+    before, _SWITCH.is_on = _SWITCH.is_on, kernels and _has_triton()
     try:
         yield
     finally:
@@ -174,15 +177,10 @@ def _applies(*tensors: Tensor) -> bool:
 
 def _is_possible(tensors: tuple[Tensor, ...]) -> bool:
     first = tensors[0]
-    if not (first.is_cuda or (IS_INTERPRETED and first.device.type == "cpu")) or not _has_triton():
+    if not (first.is_cuda or (IS_INTERPRETED and first.device.type == "cpu")):
         return False
     if first.dtype not in DTYPES or any(x.dtype != first.dtype or x.shape[3] > WIDEST for x in tensors):
         return False
     if torch.compiler.is_compiling():
         return not torch.compiler.is_exporting()
     return not torch._C._are_functorch_transforms_active() and torch.autograd.forward_ad._current_level < 0
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None

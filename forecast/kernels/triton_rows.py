@@ -4,16 +4,24 @@ Row blocks are read by plain loads, 16 bytes per thread where the last stride is
 memory. The tensor memory accelerator needs fixed strides of 16 bytes, so it is not used.
 """
 
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 # Triton's interpreter multiplies the bits of bfloat16 as integers: there, rounded factors are float32.
 INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
+
+# Each float32 factor as the sum of two of the matrix units, 21 bits. The exact "ieee" runs on the other units, and
+# keeps whole rows in registers: 16 KiB per thread of `_query_gradients` are spilled for heads of 64.
+FLOAT32_PRODUCTS = tl.constexpr("tf32x3")
 
 PROGRAMS_PER_PROCESSOR = 2
 """Programs per multiprocessor: few heads are split over the length until there are so many programs."""
@@ -42,7 +50,7 @@ class Split(NamedTuple):
     rows: int
 
 
-def tiles_of(width: int, value_width: int) -> Tiles:
+def tiles_of(width: int, value_width: int, dtype: torch.dtype) -> Tiles:
     """Return the sizes for heads of `width` and values of `value_width`.
 
     The sums, width × value width in float32, stay in the registers of one program: at most 128 × 128 or 256 × 64.
@@ -50,7 +58,9 @@ def tiles_of(width: int, value_width: int) -> Tiles:
     padded, padded_value = power_of_two(width), power_of_two(value_width)
     tile = min(padded_value, 128 if padded <= 128 else 64)
     widest = max(padded, tile)
-    return Tiles(64 if widest <= 128 else 32, padded, tile, -(-value_width // tile), 4 if widest <= 64 else 8)
+    is_small = widest <= 64 and dtype != torch.float32
+    rows = 64 if widest <= 128 and dtype != torch.float32 else 32
+    return Tiles(rows, padded, tile, -(-value_width // tile), 4 if is_small or widest <= 32 else 8)
 
 
 def power_of_two(size: int) -> int:
@@ -79,6 +89,17 @@ def precision_of(tensor: Tensor, is_split: bool = False) -> str:
     if tensor.dtype == torch.float32:
         return "float32"
     return "split" if is_split else "bfloat16"
+
+
+def on_its_device(operation: Callable[P, R]) -> Callable[P, R]:
+    """Launch the kernels of an operation on the device of its first tensor, which may not be the current one."""
+
+    @wraps(operation)
+    def launched(*arguments: P.args, **of: P.kwargs) -> R:
+        with torch.cuda.device_of(arguments[0]):
+            return operation(*arguments, **of)
+
+    return launched
 
 
 def mask_or(mask: Tensor | None, unused: Tensor) -> tuple[Tensor, int]:
@@ -167,11 +188,11 @@ def product(left, right, added, PRECISION: tl.constexpr):
     16 bits, which takes three products on the matrix units.
     """
     if PRECISION == "float32":
-        added = tl.dot(left, right, added, input_precision="ieee")
+        added = tl.dot(left, right, added, input_precision=FLOAT32_PRODUCTS)
     else:
         left_high, right_high = half(left), half(right)
         if PRECISION == "split":
-            added = tl.dot(left_high, half(right - right_high.to(tl.float32)), added, input_precision="ieee")
-            added = tl.dot(half(left - left_high.to(tl.float32)), right_high, added, input_precision="ieee")
-        added = tl.dot(left_high, right_high, added, input_precision="ieee")
+            added = tl.dot(left_high, half(right - right_high.to(tl.float32)), added)
+            added = tl.dot(half(left - left_high.to(tl.float32)), right_high, added)
+        added = tl.dot(left_high, right_high, added)
     return added

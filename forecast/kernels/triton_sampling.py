@@ -23,6 +23,7 @@ from forecast.kernels.triton_rows import (
     heads_first,
     load_rows,
     mask_or,
+    on_its_device,
     power_of_two,
     precision_of,
     product,
@@ -247,11 +248,12 @@ def _few_gradients(
 
 def _tiles(query: Tensor, value_width: int, few: int) -> Tiles:
     """Return the sizes of a program whose scores are those of `few` queries or keys."""
-    tiles = tiles_of(max(query.shape[3], few), value_width)
+    tiles = tiles_of(max(query.shape[3], few), value_width, query.dtype)
     return tiles._replace(width=power_of_two(query.shape[3]))
 
 
 @torch.library.custom_op("forecast::informative_queries", mutates_args=())
+@on_its_device
 def informative_queries(
     query: Tensor,
     key: Tensor,
@@ -305,7 +307,7 @@ def _few_constants(query: Tensor, value: Tensor, chosen: Tensor) -> dict[str, An
 def _placed(states: Tensor, chosen: Tensor, output: Tensor, few: int) -> Tensor:
     """Write rows of the states to `output` at the chosen places, and the mean elsewhere."""
     batch, heads, length, width = output.shape
-    tiles = tiles_of(few, width)
+    tiles = tiles_of(few, width, output.dtype)
     split = split_of(length, batch * heads, tiles.rows, output.device)
     precision = precision_of(output, True)
     _place[batch * heads * split.count, tiles.count](
@@ -317,6 +319,7 @@ def _placed(states: Tensor, chosen: Tensor, output: Tensor, few: int) -> Tensor:
 
 
 @torch.library.custom_op("forecast::softmax_of_few", mutates_args=())
+@on_its_device
 def softmax_of_few(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, chosen: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -352,6 +355,7 @@ def _(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, chosen: Te
 
 
 @torch.library.custom_op("forecast::softmax_of_few_gradients", mutates_args=())
+@on_its_device
 def softmax_of_few_gradients(
     gradient: Tensor,
     query: Tensor,

@@ -27,6 +27,7 @@ from forecast.kernels.triton_rows import (
     heads_first,
     load_rows,
     mask_or,
+    on_its_device,
     power_of_two,
     precision_of,
     product,
@@ -437,7 +438,7 @@ def state_size(width: int, value_width: int) -> int:
 def _constants(query: Tensor, value: Tensor, features: str) -> dict[str, Any]:
     """Return the constants that all kernels share."""
     width, value_width = query.shape[3], value.shape[3]
-    tiles = tiles_of(width, value_width)
+    tiles = tiles_of(width, value_width, query.dtype)
     return {
         "E": width,
         "V": value_width,
@@ -488,6 +489,7 @@ def states_in_parts(
 
 
 @torch.library.custom_op("forecast::summed_means", mutates_args=())
+@on_its_device
 def summed_means(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, features: str, normalize: bool, scale: float
 ) -> tuple[Tensor, Tensor]:
@@ -506,7 +508,7 @@ def summed_means(
         )  # fmt: skip
 
     shape = query.shape[3], value.shape[3]
-    tiles = tiles_of(*shape)
+    tiles = tiles_of(*shape, query.dtype)
     states = states_in_parts(sum_keys, key, shape, tiles, features, True)
     split = split_of(query.shape[2], query.shape[0] * heads, tiles.rows, query.device)
     _mix[query.shape[0] * heads * split.count, tiles.count](
@@ -531,6 +533,7 @@ def _(
 
 
 @torch.library.custom_op("forecast::summed_means_gradients", mutates_args=())
+@on_its_device
 def summed_means_gradients(
     gradient: Tensor,
     query: Tensor,
@@ -546,7 +549,7 @@ def summed_means_gradients(
     query_gradient, key_gradient, value_gradient = tuple(map(torch.empty_like, (query, key, value)))
     if not gradient.numel() or not key.shape[2]:
         return query_gradient.zero_(), key_gradient.zero_(), value_gradient.zero_()
-    heads, tiles = query.shape[1], tiles_of(query.shape[3], value.shape[3])
+    heads, tiles = query.shape[1], tiles_of(query.shape[3], value.shape[3], query.dtype)
     constants = _constants(query, value, features) | {"NORMALIZE": normalize, "TILES": tiles.count, "num_warps": 8}
 
     def sum_queries(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:

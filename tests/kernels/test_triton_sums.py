@@ -97,7 +97,6 @@ FAULTS = {
         "for row in range(first, stop - BLOCK + 1, BLOCK):\n        rows = rows_from(row, BLOCK)\n        "
         "is_key = rows < stop",
     ),
-    "rows beyond the split are counted": ("is_key = rows < stop\n        if", "is_key = rows < stop + 1\n        if"),
     "the gradient of the divisor is forgotten": ("grad_features -= weights", "grad_features -= 0 * weights"),
 }
 
