@@ -198,8 +198,8 @@ def test_every_check_passes_with_kernels(name: str) -> None:
         (
             {"linear": {"plain"}, "mean": set()},
             False,
-            "no kernel ran (not measured on a GPU yet: FORECAST_KERNELS=1 turns them on where Triton is installed): only "
-            "plain forms for linear, mean",
+            "no kernel ran (not measured on a GPU yet: FORECAST_KERNELS=1 turns them on where Triton is installed): "
+            "only plain forms for linear, mean",
         ),
         ({"mean": set()}, True, "no kernel ran (they do not apply here): only plain forms for mean"),
     ],
