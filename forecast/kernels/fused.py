@@ -126,7 +126,7 @@ def informative_queries(
     is_published
         Whether the sum of scores is divided by the number of all keys instead of the sampled ones.
     """
-    if positions.shape[2] > MOST_FEW or not _applies(query, key):
+    if not _applies(query, key, few=positions.shape[2]):
         return plain()
     from forecast.kernels import triton_sampling
 
@@ -158,7 +158,7 @@ def softmax_of_few(
     active
         Returns which of them are active, boolean, (B, H, u); the others get the mean too. None: all.
     """
-    if chosen.shape[2] > MOST_FEW or not _applies(query, key, value):
+    if not _applies(query, key, value, few=chosen.shape[2]):
         return plain()
     from forecast.kernels import triton_sampling
 
@@ -166,9 +166,9 @@ def softmax_of_few(
     return triton_sampling.softmax_of_few(query, key, value, mask, places)[0]
 
 
-def _applies(*tensors: Tensor) -> bool:
+def _applies(*tensors: Tensor, few: int = 1) -> bool:
     """Return whether a kernel runs for these tensors (B, H, N, ·), and note the form where `watch` is active."""
-    applies = _SWITCH.is_on and _is_possible(tensors)
+    applies = _SWITCH.is_on and few <= MOST_FEW and _is_possible(tensors)
     if _SWITCH.forms and not torch.compiler.is_compiling():
         for forms in _SWITCH.forms:
             forms.add("kernel" if applies else "plain")
