@@ -96,7 +96,8 @@ def summed_means(
         return plain(query, key, value, mask)
     from forecast.kernels import triton_sums
 
-    return triton_sums.summed_means(query, key, value, mask, features, normalize, scale)[0]
+    output: Tensor = triton_sums.summed_means(query, key, value, mask, features, normalize, scale)[0]
+    return output
 
 
 def informative_queries(
@@ -132,8 +133,9 @@ def informative_queries(
 
     divisors = mask.sum(dim=1) if mask is not None and is_published else None
     valid = None if valid is None else valid[:, 0]
-    rest = positions, valid, divisors, query_mask, is_published, count
-    return triton_sampling.informative_queries(query, key, *rest)
+    sample = positions, valid, divisors, query_mask, is_published
+    chosen: Tensor = triton_sampling.informative_queries(query, key, *sample, count)
+    return chosen
 
 
 def softmax_of_few(
@@ -163,7 +165,8 @@ def softmax_of_few(
     from forecast.kernels import triton_sampling
 
     places = (chosen if active is None else chosen.masked_fill(~active(), -1)).contiguous()
-    return triton_sampling.softmax_of_few(query, key, value, mask, places)[0]
+    output: Tensor = triton_sampling.softmax_of_few(query, key, value, mask, places)[0]
+    return output
 
 
 def _applies(*tensors: Tensor, few: int = 1) -> bool:
