@@ -32,17 +32,22 @@ class _Switch:
     forms: list[set[str]] = field(default_factory=list)
 
 
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _load() -> bool:
+    """Import the kernels, which nothing does while they are off; return whether Triton is installed."""
+    if find_spec("triton") is None:
+        return False
+    from forecast.kernels import triton_sampling, triton_sums  # noqa: F401
+
+    return True
 
 
-_SWITCH = _Switch(os.environ.get(VARIABLE) == "1" and _has_triton())
+_SWITCH = _Switch(os.environ.get(VARIABLE) == "1" and _load())
 
 
 @contextmanager
 def use(kernels: bool) -> Iterator[None]:
     """Turn the kernels on or off inside the context, in all threads; without Triton they stay off."""
-    before, _SWITCH.is_on = _SWITCH.is_on, kernels and _has_triton()
+    before, _SWITCH.is_on = _SWITCH.is_on, kernels and _load()
     try:
         yield
     finally:

@@ -39,14 +39,14 @@ class Tiles(NamedTuple):
     rows: int
     width: int
     value_width: int
-    count: int
+    number: int
     warps: int
 
 
 class Split(NamedTuple):
     """Number of programs that share the length of one head, and rows of each, a multiple of the block."""
 
-    count: int
+    parts: int
     rows: int
 
 

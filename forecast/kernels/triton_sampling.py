@@ -139,7 +139,7 @@ def _attend_few(
         divisor = tl.where(divisor > 0, tl.log(tl.where(divisor > 0, divisor, 1.0)) + top, 0.0)
     state, is_first = states + (matrix * splits + split) * SIZE, tl.program_id(1) == 0
     count = tl.sum(counts, axis=0)
-    store_state(state, numbers, value_columns, mixed, divisor, top, values_sum, count, is_first, U, V)
+    store_state(state, numbers, value_columns, mixed, divisor, top, values_sum, count, is_first, U, V, SIZE)
 
 
 @triton.jit(do_not_specialize=["heads", "length", "splits", "rows_per_split"])
@@ -243,7 +243,7 @@ def _few_gradients(
         query_gradient = product(of_scores, keys, query_gradient, PRECISION)
     nothing = tl.zeros([BLOCK_E], tl.float32)
     part = parts + (matrix * splits + split) * PART_SIZE
-    store_state(part, numbers, columns, query_gradient, inner, inner, nothing, 0.0, True, U, E)
+    store_state(part, numbers, columns, query_gradient, inner, inner, nothing, 0.0, True, U, E, PART_SIZE)
 
 
 def _tiles(query: Tensor, value_width: int, few: int) -> Tiles:
@@ -273,10 +273,10 @@ def informative_queries(
     valids, queries = mask_or(valid, positions), mask_or(query_mask, positions)
     batch_stride = positions.stride(0) if positions.shape[0] > 1 else 0
     if ranks.numel():
-        _rank[(batch * heads * split.count,)](
+        _rank[(batch * heads * split.parts,)](
             *(query, key, positions, valids[0], positions if divisors is None else divisors, queries[0], ranks),
             *(query.stride(), key.stride(), (batch_stride, *positions.stride()[1:]), valids[1], queries[1]),
-            *(heads, length, split.count, split.rows, sampled, key.shape[2]),
+            *(heads, length, split.parts, split.rows, sampled, key.shape[2]),
             E=width, BLOCK=tiles.rows, BLOCK_E=tiles.width, BLOCK_U=power_of_two(sampled), num_warps=tiles.warps,
             PRECISION=precision_of(query), PER_QUERY=positions.shape[1] > 1, HAS_VALID=valid is not None,
             HAS_DIVISORS=divisors is not None, IS_PUBLISHED=is_published, HAS_QUERY_MASK=query_mask is not None,
@@ -310,8 +310,8 @@ def _placed(states: Tensor, chosen: Tensor, output: Tensor, few: int) -> Tensor:
     tiles = tiles_of(few, width, output.dtype)
     split = split_of(length, batch * heads, tiles.rows, output.device)
     precision = precision_of(output, True)
-    _place[batch * heads * split.count, tiles.count](
-        *(states, chosen, output, output.stride(), heads, length, split.count, split.rows),
+    _place[batch * heads * split.parts, tiles.number](
+        *(states, chosen, output, output.stride(), heads, length, split.parts, split.rows),
         U=few, V=width, SIZE=state_size(few, width), BLOCK=tiles.rows, BLOCK_U=tiles.width, BLOCK_V=tiles.value_width,
         PRECISION=precision, num_warps=tiles.warps,
     )  # fmt: skip
@@ -334,7 +334,7 @@ def softmax_of_few(
     def attend(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:
         _attend_few[grid](
             *(query, key, value, hidden[0], chosen, parts, query.stride(), key.stride(), value.stride(), hidden[1]),
-            *(heads, key.shape[2], split.count, split.rows, width**-0.5),
+            *(heads, key.shape[2], split.parts, split.rows, width**-0.5),
             **constants, E=width, BLOCK_E=tiles.width, PRECISION=precision_of(query), HAS_MASK=mask is not None,
             FINISH=finish,
         )  # fmt: skip
@@ -380,8 +380,8 @@ def softmax_of_few_gradients(
             *(query, key, value, hidden[0], chosen, gradient, states, gradient_parts, parts, *found[1:]),
             *(query.stride(), key.stride(), value.stride(), hidden[1], gradient.stride()),
             *(key_gradient.stride(), value_gradient.stride()),
-            *(heads, key.shape[2], split.count, split.rows, gradient_splits, width**-0.5),
-            **constants, E=width, BLOCK_E=tiles.width, PART_SIZE=state_size(few, width), TILES=tiles.count,
+            *(heads, key.shape[2], split.parts, split.rows, gradient_splits, width**-0.5),
+            **constants, E=width, BLOCK_E=tiles.width, PART_SIZE=state_size(few, width), TILES=tiles.number,
             BLOCK_S=1 << (gradient_splits - 1).bit_length(), PRECISION=precision_of(query), HAS_MASK=mask is not None,
         )  # fmt: skip
 
@@ -393,10 +393,10 @@ def _summed_gradients(gradient: Tensor, chosen: Tensor, tiles: Tiles, constants:
     """Return the sums of the gradients of the rows not chosen, in parts, shape (B·H, parts, V)."""
     batch, heads, length, value_width = gradient.shape
     split = split_of(length, batch * heads, tiles.rows, gradient.device)
-    parts = gradient.new_empty((batch * heads, split.count, value_width), dtype=torch.float32)
+    parts = gradient.new_empty((batch * heads, split.parts, value_width), dtype=torch.float32)
     sizes = {name: constant for name, constant in constants.items() if name != "SIZE"}
-    _sum_gradients[batch * heads * split.count, tiles.count](
-        gradient, chosen, parts, gradient.stride(), heads, length, split.count, split.rows, **sizes
+    _sum_gradients[batch * heads * split.parts, tiles.number](
+        gradient, chosen, parts, gradient.stride(), heads, length, split.parts, split.rows, **sizes
     )
     return parts
 

