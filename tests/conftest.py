@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes that tests start: threads mostly wait there, too
 
+if not Path("/dev/nvidia0").exists():  # read when triton is imported, which torch.compile may do first
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts a background job: tests of Ctrl-C would fail
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -13,6 +13,7 @@ from forecast.attention._recurrent import RecurrentAttention
 from forecast.attention._running_softmax import first_state, scan_softmax, softmax_means, softmax_step
 from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 from forecast.kernels.causal_products import for_products, product
+from forecast.kernels.fused import summed_means
 
 
 class EfficientAttention(RecurrentAttention):
@@ -55,9 +56,14 @@ class EfficientAttention(RecurrentAttention):
         with full_precision(query):
             if self.causal:
                 return self.scan(query, key, value, mask)
-            context = self.global_context(key, value, mask)
-            # stored for the backward pass: a second softmax would take longer than all the rest
-            return map_chunks(self._mix, (context,), query, value.dtype, recompute=False)
+            inputs = query, key, value, mask
+            return summed_means(self.attend_in_chunks, *inputs, features="softmax", scale=self._scale)
+
+    def attend_in_chunks(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """Return the output that is not causal, in plain form."""
+        context = self.global_context(key, value, mask)
+        # stored for the backward pass: a second softmax would take longer than all the rest
+        return map_chunks(self._mix, (context,), query, value.dtype, recompute=False)
 
     def global_context(self, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         """Return σ_positions(K)ᵀ V, the weighted mean of the values for each feature of the key.
@@ -114,9 +120,13 @@ class EfficientAttention(RecurrentAttention):
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, scale_query={self.scale_query}"
 
+    @property
+    def _scale(self) -> float:
+        return float(self.head_dim**-0.5) if self.scale_query else 1.0
+
     def _over_features(self, query: Tensor) -> Tensor:
         features = query.softmax(dim=-1, dtype=at_least_float32(query))
-        return features * self.head_dim**-0.5 if self.scale_query else features
+        return features * self._scale if self.scale_query else features
 
     def _mix(self, queries: Tensor, context: Tensor) -> Tensor:
         return product(for_products(self._over_features(queries), queries), context)

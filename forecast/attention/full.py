@@ -113,7 +113,7 @@ def fused_softmax(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | N
     return output.masked_fill(~attends, 0)
 
 
-def softmax_of_few(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+def softmax_of_rows(query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
     """Return `fused_softmax` for few queries; a CPU computes float16 and bfloat16 in float32.
 
     Its kernels for these types rearrange all keys and values first, which takes longer than the products of few

@@ -15,6 +15,7 @@ from forecast.attention._running_softmax import first_state, scan_softmax, softm
 from forecast.attention._sums import causal_sums, sum_keys, weighted_causal_sums, zero_sums
 from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 from forecast.kernels.causal_products import divide, for_products, precise_product, product
+from forecast.kernels.fused import summed_means
 
 
 class LinearAttention(RecurrentAttention):
@@ -65,10 +66,15 @@ class LinearAttention(RecurrentAttention):
         with full_precision(query):
             if self.causal:
                 return self.scan(query, key, value, mask)
-            if self.feature_map == "exp":
-                return map_chunks(self._mix_means, softmax_means(key, value, mask), query, value.dtype)
-            sums = sum_keys(self._key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
-            return map_chunks(self._mix, sums, query, value.dtype)
+            inputs = query, key, value, mask
+            return summed_means(self.attend_in_chunks, *inputs, features=self.feature_map, normalize=self.normalize)
+
+    def attend_in_chunks(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """Return the output that is not causal, in plain form."""
+        if self.feature_map == "exp":
+            return map_chunks(self._mix_means, softmax_means(key, value, mask), query, value.dtype)
+        sums = sum_keys(self._key_features, key, value, mask)  # φ(K)ᵀV (B, H, E, V), Σφ(K) (B, H, E, 1)
+        return map_chunks(self._mix, sums, query, value.dtype)
 
     def scan(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         if self.feature_map == "exp":

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -21,8 +22,9 @@ from forecast.attention._sampling import (
     take_rows,
 )
 from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision
-from forecast.attention.full import softmax_of_few, softmax_weights
+from forecast.attention.full import softmax_of_rows, softmax_weights
 from forecast.attention.mean import mean_of_values, mean_weights
+from forecast.kernels.fused import informative_queries, softmax_of_few
 
 # Elements of the scores in memory at a time; longer inputs are scored in chunks. On a CPU, chunks that fit the cache
 # are twice as fast; a GPU needs few launches.
@@ -81,8 +83,17 @@ class ProbSparseAttention(SparseQueries):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask) -> Tensor:
         chosen = self.choose_active_queries(query, key, mask, query_mask)
+        plain = partial(self._attend_few, query, key, value, mask, query_mask, chosen)
+        if self.causal:
+            return plain()
+        active = None if query_mask is None else partial(self.is_active, chosen, query_mask)
+        return softmax_of_few(plain, query, key, value, mask, chosen, active)
+
+    def _attend_few(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, query_mask: Mask, chosen: Tensor
+    ) -> Tensor:
         allowed = self._allowed(chosen, mask, key.shape[2])
-        rows = softmax_of_few(take_rows(query, chosen), key, value, allowed)
+        rows = softmax_of_rows(take_rows(query, chosen), key, value, allowed)
         if self.causal and query_mask is None:
             return running_mean(value, mask, rows, chosen)
         output = running_mean(value, mask) if self.causal else mean_of_values(value, mask, query.shape[2])
@@ -101,8 +112,18 @@ class ProbSparseAttention(SparseQueries):
         In a batch row with padded queries, only the first of them are active, up to the u of that row.
         """
         check_heads(query, key)
-        positions, valid = self.sample(query.shape[2], key.shape[2], key.device, mask)
-        measure = self.measure_queries(query, key, mask, positions, valid)
+        sample = self.sample(query.shape[2], key.shape[2], key.device, mask)
+        plain = partial(self._choose, query, key, mask, query_mask, sample)
+        if self.causal:
+            return plain()
+        count, is_published = log_count(self.factor, query.shape[2]), self.measure == "published"
+        rest = *sample, mask, query_mask
+        return informative_queries(plain, query, key, *rest, count=count, is_published=is_published)
+
+    def _choose(
+        self, query: Tensor, key: Tensor, mask: Mask, query_mask: Mask, sample: tuple[Tensor, Tensor | None]
+    ) -> Tensor:
+        measure = self.measure_queries(query, key, mask, *sample)
         if query_mask is not None:
             measure = measure.masked_fill(~query_mask[:, None], -torch.inf)
         return stable_topk(measure, log_count(self.factor, query.shape[2]))

@@ -16,6 +16,7 @@ from forecast.attention._sums import weighted_causal_sums, zero_sums
 from forecast.attention.base import CausalAbility, at_least_float32, full_precision
 from forecast.attention.mean import mean_weights
 from forecast.kernels.causal_products import product, unit
+from forecast.kernels.fused import summed_means
 
 # Below this mean weight, rounding in float32 dominates the weights of a row.
 SMALLEST_MEAN_WEIGHT = 1e-4
@@ -57,12 +58,16 @@ class TaylorAttention(RecurrentAttention):
         with full_precision(query):
             if self.causal:
                 return self.scan(query, key, value, mask)
-            state, total, values = sum_chunks(_sum, key, value)
-            count: Tensor | int = key.shape[2]
-            if mask is not None:
-                count = mask.sum(dim=1).clamp_min(1)[:, None, None, None]  # without a key, all sums are 0
-            mean = values / count  # (B, H, 1, V)
-            return map_chunks(partial(_mix, count), (mean, state - total * mean, total), query, value.dtype)
+            return summed_means(self.attend_in_chunks, query, key, value, mask, features="taylor")
+
+    def attend_in_chunks(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
+        """Return the output that is not causal, in plain form."""
+        state, total, values = sum_chunks(_sum, key, value)
+        count: Tensor | int = key.shape[2]
+        if mask is not None:
+            count = mask.sum(dim=1).clamp_min(1)[:, None, None, None]  # without a key, all sums are 0
+        mean = values / count  # (B, H, 1, V)
+        return map_chunks(partial(_mix, count), (mean, state - total * mean, total), query, value.dtype)
 
     def first_state(self, key: Tensor, value: Tensor) -> State:
         # K'ᵀV and ΣK', ΣV (B, H, 1, V), and the count of allowed keys (B, 1, 1, 1)

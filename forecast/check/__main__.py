@@ -81,14 +81,20 @@ def _check(candidates: "list[Candidate]", quiet: bool) -> list[str]:
     import torch
 
     from forecast.check import suite, tables
+    from forecast.kernels.fused import are_on, watch
 
     torch.set_num_threads(1)  # thousands of tiny products: more threads would wait for each other
     for candidate in candidates:
         candidate.build()  # invalid arguments are refused before any check runs
-    findings = [suite.examine(candidate) for candidate in candidates]
+    findings, forms = [], {}
+    for candidate in candidates:
+        with watch() as forms[candidate.name]:
+            findings.append(suite.examine(candidate))
     failures = [line for row in findings for line in tables.failures(row)]
     if not quiet:
         tables.print_tables(candidates, findings)
+        if are_on() or candidates[0].device.type == "cuda":
+            print(tables.forms_line(forms, are_on()))
         if not failures:
             print("\n".join(tables.success(findings)))
     for line in failures:

@@ -1,6 +1,6 @@
 """Tables of the declarations of mechanisms and of the checks."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -10,6 +10,7 @@ from forecast.attention._costs import cost_text
 from forecast.check.candidate import Candidate
 from forecast.check.suite import CHECKS, Check, Finding
 from forecast.common.tables import Table, table, write_between
+from forecast.kernels.fused import VARIABLE
 
 HEADINGS = ("time", "memory", "causal", "key mask", "mask per query", "cross", "deterministic")
 BEGIN = "<!-- mechanisms: written by python -m forecast.check --write README.md -->"
@@ -64,6 +65,21 @@ def print_tables(candidates: Sequence[Candidate], findings: Sequence[Sequence[Fi
     print("✓ within the bound, ✗ outside it; errors are relative to the largest value")
     if without := names_without_formula(findings):
         print(f"{OWN_MAP} for {', '.join(without)}: its own map, since its file has no formula")
+
+
+def forms_line(forms: Mapping[str, Collection[str]], are_on: bool) -> str:
+    """Return the line that says for which mechanisms a kernel ran, given the forms that ran for each."""
+    with_kernel = [name for name, ran in forms.items() if "kernel" in ran]
+    plain = ", ".join(name for name in forms if name not in with_kernel)
+    if with_kernel:
+        rest = f"; only plain forms for {plain}" if plain else ""
+        return f"kernels ran where they apply for {', '.join(with_kernel)}{rest}"
+    reason = (
+        "they do not apply here"
+        if are_on
+        else f"not measured on a GPU yet: {VARIABLE}=1 turns them on where Triton is installed"
+    )
+    return f"no kernel ran ({reason}): only plain forms for {plain}"
 
 
 def declared_table(candidates: Sequence[Candidate]) -> Table:
