@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
+    from forecast.predict.panel import PanelForecaster
 
 _MODULES = {
     "Ensemble": "predict.ensemble",
@@ -15,11 +16,12 @@ _MODULES = {
     "InputError": "common.errors",
     "MissingKnown": "predict.known",
     "NotFiniteError": "common.errors",
+    "PanelForecaster": "predict.panel",
     "load": "predict.ensemble",
 }
 """The public names, and the module of each."""
 
-__all__ = ["Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "load"]
+__all__ = ["Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "PanelForecaster", "load"]
 
 
 def __dir__() -> list[str]:
