@@ -53,7 +53,6 @@ def test_rows_after_the_training_part_change_neither_scaler_nor_calendar_nor_an_
     assert torch.equal(first.known, second.known)
 
 
-@pytest.mark.parametrize("context_length", [1, 24, 100])
 def test_the_padding_of_a_panel_counts_as_no_row() -> None:
     table = pd.concat([frame(rows).reset_index().assign(unique_id=rows) for rows in (300, 290)])
     series = series_from_frame(table)
@@ -63,6 +62,7 @@ def test_the_padding_of_a_panel_counts_as_no_row() -> None:
     assert data.source.series.num_rows == 590
 
 
+@pytest.mark.parametrize("context_length", [1, 24, 100])
 def test_the_first_target_of_validation_and_test_is_the_same_at_every_context(context_length: int) -> None:
     data = make(context_length=context_length)
     for part, first in (("validation", 200), ("test", 250)):
