@@ -1,6 +1,6 @@
 """The tables of the door test: ordinary kinds of series, drawn with their future."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,15 +82,13 @@ class Table:
         series = []
         for number in range(self.ids):
             level = float(rng.lognormal(0, 1))
-            columns = {name: values if name in self.later else level * values for name, values in self._one(rng, t)}
+            drawn = self.maker(rng, t, step.season)
+            columns = {name: level * values if name in self.targets else values for name, values in drawn.items()}
             whole = pd.DataFrame({ID: f"id_{number:02}", **columns}, index=index).round(3)
             first = int(rng.integers(1, step.rows // 3)) if number % 3 == 1 else 0
             last = step.rows - step.longest if number == self.ids - 1 else len(t)
             series.append(whole.iloc[first:last])
         return pd.concat(series)
-
-    def _one(self, rng: np.random.Generator, t: Floats) -> Iterable[tuple[str, Floats]]:
-        return self.maker(rng, t, self.step.season).items()
 
     def file(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the user's file: the rows of the first `step.rows` times."""
@@ -260,5 +258,5 @@ TABLES = (
     Table("monthly counts", MONTHLY, counts, low=0),
     Table("yearly trend", YEARLY, trend),
     Table("hourly meters", HOURLY, meter, ("energy",), low=0, ids=10),
-    Table("daily shops", DAILY, shop, ("sales",), low=0, later=("promotion", "open"), ids=12),
+    Table("daily shops", DAILY, shop, ("sales",), low=0, ids=12),
 )
