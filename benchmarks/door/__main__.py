@@ -196,7 +196,7 @@ def _read(file: Path, frame: pd.DataFrame, drawn: Table, horizon: int) -> Foreca
     with np.load(file) as content:
         arrays = dict(content)
     if drawn.ids:
-        frame = frame.pivot_table(index=frame.index, columns=ID, values=drawn.targets[0])[arrays["targets"]]
+        frame = frame.reset_index().pivot(index="date", columns=ID, values=drawn.targets[0])[arrays["targets"]]
     targets = [str(name) for name in arrays.pop("targets")]
     scored = targets if drawn.ids or not drawn.targets else drawn.targets
     places = [targets.index(name) for name in scored]

@@ -43,7 +43,7 @@ def answer(run: str, table: str, rows: int, origins: int, output: str) -> None:
     with_future.to_csv(file, index_label=model.time_column)
     residuals, data = baseline_residuals(Path(run), file, rows, len(with_future))
     content = {f"error_{name}": values[-origins:] * data.target_scale for name, values in residuals.items()}
-    np.savez(output, **{"targets": model.targets, **arrays, **content})  # type: ignore[arg-type]
+    np.savez(output, **{"targets": model.targets, **arrays, **content})
 
 
 def answer_long(run: str, table: str, rows: int, origins: int, output: str, id_column: str, target: str) -> None:
@@ -75,7 +75,7 @@ def answer_long(run: str, table: str, rows: int, origins: int, output: str, id_c
     for name, values in residuals.items():  # the windows of an origin follow one another, in the order of the ids
         last = values[-origins * len(going_on) :, :, place].reshape(origins, len(going_on), -1)
         content[f"error_{name}"] = last.transpose(0, 2, 1) * scale
-    np.savez(output, **{"targets": going_on, **arrays, **content})  # type: ignore[arg-type]
+    np.savez(output, **{"targets": going_on, **arrays, **content})
 
 
 def _forecast(model: Any, frame: pd.DataFrame, start: int) -> pd.DataFrame:
