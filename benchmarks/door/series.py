@@ -92,7 +92,8 @@ class Table:
 
     def file(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the user's file: the rows of the first `step.rows` times."""
-        return frame.loc[frame.index < frame.index.unique().sort_values()[self.step.rows]]
+        rows: pd.DataFrame = frame.loc[frame.index < frame.index.unique().sort_values()[self.step.rows]]
+        return rows
 
 
 def wave(t: Floats, season: float, phase: float = 0.0) -> Floats:
