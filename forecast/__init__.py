@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
+    from forecast.predict.panel import PanelForecaster
     from forecast.training.from_python import fit
 
 _MODULES = {
@@ -16,12 +17,16 @@ _MODULES = {
     "InputError": "common.errors",
     "MissingKnown": "predict.known",
     "NotFiniteError": "common.errors",
+    "PanelForecaster": "predict.panel",
     "fit": "training.from_python",
     "load": "predict.ensemble",
 }
 """The public names, and the module of each."""
 
-__all__ = ["Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "fit", "load"]
+__all__ = [
+    *("Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "PanelForecaster"),
+    *("fit", "load"),
+]
 
 
 def __dir__() -> list[str]:

@@ -41,6 +41,7 @@ from forecast.common.conf_files import configuration_folder
 from forecast.data.lengths import Lengths, choose_lengths
 from forecast.data.split import split_rows
 from forecast.evaluation.baselines import BASELINES
+from forecast.runs.run import NAMED
 from tests.attention.reference import REFERENCES
 from tests.support.browser import open_page
 from tests.support.small import ROOT
@@ -386,6 +387,12 @@ def _times(cases: dict[tuple[str, ...], dict[str, str]], case: dict[str, str] | 
 def test_every_file_that_a_page_names_exists(page: str) -> None:
     named = re.findall(r"`((?:forecast|conf|data|benchmarks|tests|docs)/[\w/.-]+\.\w+)`", PAGES[page])
     assert [name for name in named if Path(name).stem not in OWN and not (ROOT / name).exists()] == []
+
+
+def test_the_page_on_run_folders_marks_the_files_that_a_manifest_hashes() -> None:
+    page = PAGES["docs/reference/run-folder.md"]
+    marked_yes = re.findall(r"^\| (`[^|]+) \| yes \|", page, re.MULTILINE)
+    assert sorted(re.findall(r"`([\w.]+)`", " ".join(marked_yes))) == sorted(NAMED)
 
 
 @pytest.mark.parametrize("page", PAGES)

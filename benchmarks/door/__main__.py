@@ -1,6 +1,6 @@
 """The door test: `python -m benchmarks.door`.
 
-Each of thirty generated tables is trained by `python train.py data=csv data.path=…` alone. Its forecasts are scored
+Each generated table is trained by `python train.py data=csv data.path=…` alone. Its forecasts are scored
 against a future that the program never reads. A row that the record has is not measured again.
 """
 
@@ -21,7 +21,7 @@ import pandas as pd
 
 from benchmarks.door import origins
 from benchmarks.door.scores import Forecasts, failures, scores, tables
-from benchmarks.door.series import TABLES, Table
+from benchmarks.door.series import ID, TABLES, Table
 from benchmarks.published.contest import only_run
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
@@ -117,7 +117,7 @@ def row_of(drawn: Table, program: Path, folder: Path, files: int) -> dict[str, A
     drawn_files = [drawn.draw(seed) for seed in range(1, files + 1)]
     runs, words = [], set[str]()
     for seed, frame in enumerate(drawn_files, start=1):
-        run, used, trains, line = trained(frame.iloc[: drawn.step.rows], drawn, program, place / str(seed))
+        run, used, trains, line = trained(drawn.file(frame), drawn, program, place / str(seed))
         facts = {"name": drawn.name, "trains": trains, "reason": "" if trains else line, "files": files}
         if run is None:
             return {**facts, **_ending(started)}
@@ -176,7 +176,8 @@ def _forecasts(
         table = run / "with_future.csv"
         frame.to_csv(table, date_format=drawn.step.dates)
         paths = {"run": str(run), "table": str(table), "output": str(run / "door.npz")}
-        requests.append({**paths, "rows": drawn.step.rows, "origins": count})
+        request = {**paths, "rows": drawn.step.rows, "origins": count}
+        requests.append({**request, "id_column": ID, "target": drawn.targets[0]} if drawn.ids else request)
     subprocess.run(
         [sys.executable, origins.__file__],
         input=json.dumps(requests).encode(),
@@ -194,8 +195,11 @@ def _read(file: Path, frame: pd.DataFrame, drawn: Table, horizon: int) -> Foreca
     """Return the forecasts of the scored columns, with the truth."""
     with np.load(file) as content:
         arrays = dict(content)
+    if drawn.ids:
+        frame = frame.reset_index().pivot(index="date", columns=ID, values=drawn.targets[0])[arrays["targets"]]
     targets = [str(name) for name in arrays.pop("targets")]
-    places = [targets.index(name) for name in drawn.targets or targets]
+    scored = targets if drawn.ids or not drawn.targets else drawn.targets
+    places = [targets.index(name) for name in scored]
     arrays = {name: values[:, :, places] for name, values in arrays.items()}
     values = frame[[targets[place] for place in places]].to_numpy()
     history, future = values[: drawn.step.rows], values[drawn.step.rows :]

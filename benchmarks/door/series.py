@@ -1,4 +1,4 @@
-"""The thirty tables of the door test: ordinary kinds of series, drawn with their future."""
+"""The tables of the door test: ordinary kinds of series, drawn with their future."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,11 @@ Maker = Callable[[np.random.Generator, Floats, int], dict[str, Floats]]
 ORIGINS = 60
 """Origins of a table, one horizon apart; of monthly and yearly tables one each, in `FILES` tables."""
 
-FILES = 20
+FILES = LONG_ORIGINS = 20
+"""Tables of a monthly or yearly kind, and origins of a long table, at which all of its series are forecast."""
+
+ID = "unique_id"
+"""Column of the ids in a long table, a name that the program finds."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ class Table:
     """A kind of table.
 
     `targets` are the columns that are scored; empty: all. `low` and `high` are bounds that its values never cross.
-    `later` columns of the future, such as a weather forecast, are known ahead.
+    `later` columns of the future, such as a weather forecast, are known ahead. `ids` is the number of series in a long
+    table, 0 in another one.
     """
 
     name: str
@@ -52,6 +57,7 @@ class Table:
     low: float | None = None
     high: float | None = None
     later: tuple[str, ...] = ()
+    ids: int = 0
 
     @property
     def files(self) -> int:
@@ -60,15 +66,34 @@ class Table:
 
     def origins(self, horizon: int) -> int:
         """Return the number of origins of each table at this horizon."""
-        return 1 if self.files > 1 else min(ORIGINS, ORIGINS * self.step.longest // horizon)
+        if self.files > 1:
+            return 1
+        most = LONG_ORIGINS if self.ids else ORIGINS
+        return min(most, most * self.step.longest // horizon)
 
     def draw(self, seed: int) -> pd.DataFrame:
-        """Return a table with its future; the first `step.rows` rows are the user's file."""
+        """Return a table with its future."""
         step = self.step
-        future = step.longest * (1 if self.files > 1 else ORIGINS)
+        future = step.longest * (1 if self.files > 1 else LONG_ORIGINS if self.ids else ORIGINS)
         rng, t = np.random.default_rng([seed, *self.name.encode()]), np.arange(step.rows + future)
         index = pd.date_range(step.start, periods=len(t), freq=step.frequency, name="date")
-        return pd.DataFrame(self.maker(rng, t, step.season), index=index).round(3)
+        if not self.ids:
+            return pd.DataFrame(self.maker(rng, t, step.season), index=index).round(3)
+        series = []
+        for number in range(self.ids):
+            level = float(rng.lognormal(0, 1))
+            drawn = self.maker(rng, t, step.season)
+            columns = {name: level * values if name in self.targets else values for name, values in drawn.items()}
+            whole = pd.DataFrame({ID: f"id_{number:02}", **columns}, index=index).round(3)
+            first = int(rng.integers(1, step.rows // 3)) if number % 3 == 1 else 0
+            last = step.rows - step.longest if number == self.ids - 1 else len(t)
+            series.append(whole.iloc[first:last])
+        return pd.concat(series)
+
+    def file(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the user's file: the rows of the first `step.rows` times."""
+        rows: pd.DataFrame = frame.loc[frame.index < frame.index.unique().sort_values()[self.step.rows]]
+        return rows
 
 
 def wave(t: Floats, season: float, phase: float = 0.0) -> Floats:
@@ -187,6 +212,21 @@ def counter(rng: np.random.Generator, t: Floats, season: int) -> dict[str, Float
     return {"record": t + 1.0, **load(rng, t, season)}
 
 
+def meter(rng: np.random.Generator, t: Floats, season: int) -> dict[str, Floats]:
+    """Return the energy of a household: a cycle of its own with skewed noise, never below zero."""
+    cycle = 1 + 0.6 * wave(t, season, rng.normal(0, 0.5)) + 0.2 * week_of(t, season)
+    return {"energy": np.clip(cycle, 0.1, None) * np.exp(0.3 * lasting(rng, t, 0.6))}
+
+
+def shop(rng: np.random.Generator, t: Floats, season: int) -> dict[str, Floats]:
+    """Return sales that are zero on closed days and higher in weeks of promotion, both known ahead."""
+    promoted = ((t // season + rng.integers(3)) % 3 == 0).astype(float)
+    opened = (t % season != season - 1).astype(float)
+    week = 1 + 0.2 * wave(t, season, rng.normal(0, 0.3))
+    sales = 100 * opened * week * (1 + 0.4 * promoted) * np.exp(0.15 * lasting(rng, t, 0.3))
+    return {"sales": sales, "promotion": promoted, "open": opened}
+
+
 TABLES = (
     Table("hourly load", HOURLY, load),
     Table("hourly trend", HOURLY, trend),
@@ -218,4 +258,6 @@ TABLES = (
     Table("monthly year", MONTHLY, growing_year),
     Table("monthly counts", MONTHLY, counts, low=0),
     Table("yearly trend", YEARLY, trend),
+    Table("hourly meters", HOURLY, meter, ("energy",), low=0, ids=10),
+    Table("daily shops", DAILY, shop, ("sales",), low=0, ids=12),
 )

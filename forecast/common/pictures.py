@@ -94,13 +94,14 @@ SHEET = 9
 
 
 def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
-    """Write a PNG with a panel for each of at most `SHEET` series, three in a row, each with its own dates."""
-    rows = -(-len(panels) // 3)
+    """Write a PNG with a panel for each of at most `SHEET` series, at most three in a row, each with its own dates."""
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
     figure = Figure(figsize=(12, 0.9 + 2.1 * rows))
     FigureCanvasAgg(figure)
     height = 0.9 + 2.1 * rows
     figure.subplots_adjust(left=0.05, right=0.99, top=1 - 0.65 / height, bottom=0.75 / height, hspace=0.55, wspace=0.16)
-    axes = figure.subplots(rows, 3, squeeze=False).ravel()
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, lines in zip(axes, panels, strict=False):
         shown = replace(lines, past=lines.past.iloc[-3 * len(lines.forecast) :])
         _draw_lines(panel, shown)
@@ -108,6 +109,7 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
         panel.xaxis.set_major_locator(AutoDateLocator(maxticks=5))
         panel.xaxis.set_major_formatter(ConciseDateFormatter(panel.xaxis.get_major_locator()))
         panel.tick_params(labelsize=7)
+        panel.xaxis.get_offset_text().set_size(7)
     for panel in axes[len(panels) :]:
         panel.set_axis_off()
     figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)

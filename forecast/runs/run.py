@@ -66,7 +66,7 @@ UNLOCKED = tuple(f".{name}." for name in (JOB, FAILED, TRACEBACK, LEFT))
 SLACK = 1024
 """Elements that building a model allocates in addition."""
 
-OUTCOME = (WEIGHTS, RESULT, ERRORS, CALIBRATION, FORECAST, PICTURE, INPUT, TRACE)
+OUTCOME = (WEIGHTS, RESULT, ERRORS, SERIES, CALIBRATION, FORECAST, PICTURE, INPUT, TRACE)
 """Files written at the end of a run."""
 
 NAMED = (CONFIG, *OUTCOME)

@@ -158,12 +158,15 @@ def _advice(
     doubled = len(np.unique(ids.codes * (place.max() + 1) + place)) < len(place)
     pivot = f"index={index}, columns={series}, values={value!r}"
     pivot = f"pivot_table({pivot}, aggfunc='mean')" if doubled else f"pivot({pivot})"
-    others = [repr(name) for name in table.columns if name not in (time_column, *ids.columns, value)]
-    likewise = f" (and {others[0] if len(others) == 1 else 'the other columns'} likewise)" if others else ""
+    others = [name for name in table.columns if name not in (time_column, *ids.columns, value)]
+    likewise = f" (and {repr(others[0]) if len(others) == 1 else 'the other columns'} likewise)" if others else ""
+    words = [list_word("data.id_columns", ids.columns)]
+    if any(pd.api.types.is_numeric_dtype(table[name].dtype) for name in others):  # which would be targets too
+        words.append(list_word("data.targets", [value]))
     kept = " & ".join(f"(table[{name!r}] == {_plain(table[name].iloc[0])!r})" for name in ids.columns)
     return (
-        f"train on all of them with {list_word('data.id_columns', ids.columns)}, or "
-        f"make one column per series, in pandas: {made}.{pivot}.to_csv('wide.csv'){likewise}, "
+        f"train on all of them with {shlex.join(words)}, or make one column per series, in pandas: "
+        f"{made}.{pivot}.to_csv('wide.csv'){likewise}, "
         f"or keep one series: table[{kept.removeprefix('(').removesuffix(')') if len(ids.columns) == 1 else kept}]"
     )
 
@@ -177,16 +180,19 @@ def _is_hour_of_day(table: pd.DataFrame, times: pd.DatetimeIndex, ids: _Ids) -> 
 
 
 def _value_column(table: pd.DataFrame, place: np.ndarray, ids: _Ids, time_column: str, targets: Sequence[str]) -> str:
-    """Return a numeric column that varies with both series and time: a measurement."""
+    """Return the numeric column that varies with both series and time and has the most values: a measurement."""
     others = [name for name in table.columns if name not in (time_column, *ids.columns)]
     numeric = [name for name in others if pd.api.types.is_numeric_dtype(table[name].dtype)]
     wanted = [name for name in numeric if name in targets] or numeric
     some = ids.codes < _LOOKED_AT
+    distinct: dict[str, int] = {}
     for name in wanted:
         codes, values = pd.factorize(table[name][some])
         keys = (ids.codes[some], place[some])
         if all(len(np.unique(key * len(values) + codes)) > len(np.unique(key)) for key in keys):
-            return str(name)
+            distinct[str(name)] = len(values)
+    if distinct:
+        return max(distinct, key=distinct.__getitem__)
     return str((wanted or others or ids.columns)[0])
 
 

@@ -127,6 +127,11 @@ class Series:
         return len(self.frame) if self.ids is None else self.ids.num_steps
 
     @property
+    def num_rows(self) -> int:
+        """Number of rows; the padding of a panel does not count."""
+        return len(self.frame) - (0 if self.ids is None else len(self.ids) * self.ids.padding)
+
+    @property
     def measured(self) -> pd.DataFrame:
         """The frame with NaN where a value was filled."""
         return self.frame if self.observed is None else self.frame.where(self.observed)

@@ -121,7 +121,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
         "sha256": data.source.sha256,
-        "rows": len(data.source.series.frame),
+        "rows": data.source.series.num_rows,
         **({} if ids is None else {"series": len(ids)}),
         "channels": data.source.columns,
         **data.source.roles.named,

@@ -120,7 +120,7 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
     if data.evaluation_stride > 1:
         windows += f" (1 in {data.evaluation_stride} of validation and test)"
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    size = f"{len(data.index):,} rows, {counted(len(data.source.targets), 'target')}; windows: {windows}"
+    size = f"{data.source.series.num_rows:,} rows, {counted(len(data.source.targets), 'target')}; windows: {windows}"
     placement = [str(data.placement)] if data.placement.is_notable else []
     warnings = [f"WARNING: {text}" for text in data.warnings]
     chosen = [settings.chosen] if settings.chosen else []

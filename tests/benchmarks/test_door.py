@@ -9,12 +9,33 @@ import pytest
 
 from benchmarks.door import __main__ as door
 from benchmarks.door.scores import Forecasts, crossed, details, failures, paired_interval, pooled, scores, summary
-from benchmarks.door.series import FILES, MONTHLY, ORIGINS, TABLES, YEARLY, Table
+from benchmarks.door.series import FILES, ID, MONTHLY, ORIGINS, TABLES, YEARLY, Table
 
 LONGEST = {"hourly": 96, "daily": 28, "weekly": 52, "monthly": 48, "yearly": 20}
 
 
-@pytest.mark.parametrize("drawn", TABLES, ids=lambda drawn: drawn.name)
+LONG = [drawn for drawn in TABLES if drawn.ids]
+
+
+@pytest.mark.parametrize("drawn", LONG, ids=lambda drawn: drawn.name)
+def test_a_long_table_has_series_of_unequal_start_and_one_that_ends_in_the_file(drawn: Table) -> None:
+    frame, step = drawn.draw(1), drawn.step
+    pd.testing.assert_frame_equal(frame, drawn.draw(1))
+    rows = frame.groupby(ID).size()
+    future = drawn.origins(step.longest) * step.longest
+    assert len(rows) == drawn.ids
+    assert rows.max() == step.rows + future
+    assert (rows < rows.max()).sum() > 1
+    file = drawn.file(frame)
+    assert file.index.nunique() == step.rows
+    ends = file.reset_index().groupby(ID)["date"].max()
+    assert (ends < ends.max()).sum() == 1
+    assert file.groupby(ID).size().min() > step.rows / 2
+    assert frame[drawn.targets[0]].min() >= 0
+    assert not frame.isna().to_numpy().any()
+
+
+@pytest.mark.parametrize("drawn", [drawn for drawn in TABLES if not drawn.ids], ids=lambda drawn: drawn.name)
 def test_a_table_has_the_rows_of_its_file_and_of_its_origins_within_its_bounds(drawn: Table) -> None:
     frame = drawn.draw(1)
     pd.testing.assert_frame_equal(frame, drawn.draw(1))
@@ -32,8 +53,9 @@ def test_a_table_has_the_rows_of_its_file_and_of_its_origins_within_its_bounds(d
     assert (values[drawn.step.rows :] != -9999).all()  # the truth has no mark of a failed sensor
 
 
-def test_there_are_thirty_tables_of_five_steps_with_different_names() -> None:
-    assert len({drawn.name for drawn in TABLES}) == len(TABLES) == 30
+def test_there_are_thirty_tables_and_two_long_ones_of_five_steps_with_different_names() -> None:
+    assert len({drawn.name for drawn in TABLES}) == len(TABLES) == 32
+    assert len(LONG) == 2
     assert {drawn.name.split()[0] for drawn in TABLES} == set(LONGEST)
 
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from forecast.common.pictures import draw_forecast, plot_line
+from forecast.common.pictures import Lines, draw_forecast, draw_sheet, plot_line
 
 HOURS = pd.date_range("2016-07-01", periods=16, freq="h")
 
@@ -61,3 +61,17 @@ def test_a_value_without_a_finite_neighbour_is_a_point(values: list[float], alon
     (line,) = plot_line(Figure().subplots(), range(len(values)), np.array(values))
     assert np.asarray(line.get_markevery()).tolist() == alone
     assert (line.get_marker() == ".") == any(alone)
+
+
+def test_a_sheet_of_one_series_fills_its_width_and_one_of_four_has_three_in_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: figures.append(self))
+    lines = Lines("S17", pd.Series(1.0, HOURS[:12]), pd.Series(2.0, HOURS[12:]))
+    for count in (1, 4):
+        draw_sheet(tmp_path / "sheet.png", [lines] * count, "shops")
+    one, four = ([panel.get_position().width for panel in figure.axes] for figure in figures)
+    assert one == [pytest.approx(0.94)]
+    assert len(four) == 6
+    assert max(four) < 0.32

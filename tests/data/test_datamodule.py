@@ -10,6 +10,7 @@ import torch
 from forecast.common.errors import InputError
 from forecast.data.calendar import calendar_cycles, calendar_features
 from forecast.data.datamodule import ForecastData
+from forecast.data.panel import PanelData
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
 from forecast.tables.repair import Policies
@@ -50,6 +51,15 @@ def test_rows_after_the_training_part_change_neither_scaler_nor_calendar_nor_an_
     first, second = hostile.parts["train"], clean.parts["train"]
     assert torch.equal(first.values[:200], second.values[:200])
     assert torch.equal(first.known, second.known)
+
+
+def test_the_padding_of_a_panel_counts_as_no_row() -> None:
+    table = pd.concat([frame(rows).reset_index().assign(unique_id=rows) for rows in (300, 290)])
+    series = series_from_frame(table)
+    sizes = {"context_length": 24, "horizon": 4, "batch_size": 16, "evaluation_batch_size": 32, "seed": 1}
+    data = PanelData(Source(series, Roles(["c", "a"], ["b"], ids=["unique_id"])), SPLIT, **sizes)
+    assert len(data.index) > 590
+    assert data.source.series.num_rows == 590
 
 
 @pytest.mark.parametrize("context_length", [1, 24, 100])

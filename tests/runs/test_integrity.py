@@ -23,8 +23,8 @@ from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.small import read_rows, seal, snapshot
 
-SAVED = [name for name in NAMED if name not in ("input.csv", "trace.json.gz")]
-"""Files of the tiny run: its data is in a file, and it has no trace."""
+SAVED = [name for name in NAMED if name not in ("input.csv", "series.parquet", "trace.json.gz")]
+"""Files of the tiny run: its data is one series in a file, and it has no trace."""
 
 
 @pytest.fixture

@@ -61,6 +61,28 @@ def test_further_columns_of_several_meters_are_not_forgotten(columns: list[str],
     assert f"to_csv('wide.csv') {words}, or keep one series" in refused(table, columns=["load"])
 
 
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({}, "'data.id_columns=[meter_id]', or make"),
+        ({"region": "north"}, "'data.id_columns=[meter_id]', or make"),
+        ({"promotion": 1}, "'data.id_columns=[meter_id]' 'data.targets=[load]', or make"),
+    ],
+    ids=["no column", "text", "numbers"],
+)
+def test_the_line_names_the_target_if_another_column_of_numbers_would_be_one(
+    columns: dict[str, Any], words: str
+) -> None:
+    assert f"train on all of them with {words}" in refused(meters(["A", "B"]).assign(**columns))
+
+
+def test_the_line_names_a_measurement_and_not_a_promotion_before_it() -> None:
+    table = meters(["A", "B"])
+    table.insert(2, "promotion", (np.arange(len(table)) // 5 + table.index // ROWS) % 2)
+    assert "'data.targets=[load]'" in (text := refused(table))
+    assert "values='load'" in text
+
+
 def test_an_exchanged_meter_with_some_doubled_hours_is_named_and_its_mean_is_not_advised() -> None:
     table = meters(["A", "B"], starts=[0, 55])
     text = refused(table, columns=["load"])
