@@ -24,8 +24,14 @@ _MODULES = {
 """The public names, and the module of each."""
 
 __all__ = [
-    *("Ensemble", "Forecaster", "InputError", "MissingKnown", "NotFiniteError", "PanelForecaster"),
-    *("fit", "load"),
+    "Ensemble",
+    "Forecaster",
+    "InputError",
+    "MissingKnown",
+    "NotFiniteError",
+    "PanelForecaster",
+    "fit",
+    "load",
 ]
 
 
