@@ -104,13 +104,13 @@ class PanelOutcome:
             "warnings": self.warnings,
         }
 
-    def draw(self, path: Path, wanted: str | None) -> str:
-        """Draw up to nine series, or the one that is `wanted` as `store=17`; return the title."""
+    def draw(self, path: Path, wanted: int | None) -> str:
+        """Draw up to nine series, or the one at a place; return the title."""
+        forecast, target = self.forecast, self.forecast.targets[0]
         if wanted is None:
             places, how = self._chosen()
         else:
-            places, how = [self._place_of(wanted)], f"series {wanted}"
-        forecast, target = self.forecast, self.forecast.targets[0]
+            places, how = [wanted], forecast.ids.shown(wanted)
         ids, measured = self.series.ids, self.series.measured[target]
         assert ids is not None
         lines = []
@@ -129,7 +129,7 @@ class PanelOutcome:
         draw_sheet(path, lines, title)
         return title
 
-    def _place_of(self, wanted: str) -> int:
+    def place_of(self, wanted: str) -> int:
         """Return the place of a series that is named as `store=17`, or by its id alone."""
         ids = self.forecast.ids
         for place, name in enumerate(ids.names):
