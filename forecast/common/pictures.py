@@ -105,7 +105,7 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
         shown = replace(lines, past=lines.past.iloc[-3 * len(lines.forecast) :])
         _draw_lines(panel, shown)
         panel.set_title(shorten(lines.name, 48, placeholder=" …"), fontsize=8, parse_math=False)
-        panel.xaxis.set_major_locator(AutoDateLocator(maxticks=5))
+        panel.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=5))  # a step of both exists for each span
         panel.xaxis.set_major_formatter(ConciseDateFormatter(panel.xaxis.get_major_locator()))
         panel.tick_params(labelsize=7)
     for panel in axes[len(panels) :]:
