@@ -14,11 +14,15 @@ from forecast.data.sources import Source
 from forecast.data.windows import Batch
 from forecast.evaluation.baselines import SeasonalNaive
 from forecast.evaluation.scoring import limits_of_data, units_of
+from forecast.model.informer import Informer
+from forecast.model.presets import Mechanisms, Sizes
+from forecast.runs.run import Architecture
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
 from forecast.tables.series import series_from_frame as read
 from tests.support.panels import long_table
 from tests.support.reading import Reading
+from tests.support.small import SMALL, compose
 
 SPLIT = {"train": 0.6, "validation": 0.2, "test": 0.2}
 LENGTHS = {"a": 200, "b": 150, "c": 180}
@@ -41,6 +45,18 @@ def plain(table: pd.DataFrame, **changes: Any) -> ForecastData:
 def whole(data: ForecastData, part: str) -> Batch:
     """Return all windows of a split as one batch."""
     return data.parts[part].batch(torch.arange(len(data.parts[part])))
+
+
+def network_of(data: ForecastData) -> Informer:
+    """Return a small model with fresh weights for the data."""
+    torch.manual_seed(0)
+    config = compose(
+        "model=patch_informer", *SMALL["patch_informer"], "model.patch_length=4", "model.linear_path=ridge"
+    )
+    options, attention = dict(config["model"]), dict(config["attention"])
+    mechanisms = Mechanisms(encoder=attention, decoder=attention, cross=dict(config["cross_attention"]))
+    sizes = Sizes(**data.sizes, quantiles=[])
+    return Architecture(options.pop("name"), options, mechanisms, sizes).build().eval()
 
 
 def origins(data: PanelData, part: str) -> list[tuple[str, pd.Timestamp]]:
@@ -116,18 +132,26 @@ def test_rows_and_ids_in_another_order_give_the_same_windows() -> None:
             assert (mine is None and theirs is None) or torch.equal(mine, theirs)
 
 
-def test_the_long_form_of_a_wide_table_has_its_windows_series_by_series() -> None:
+def test_the_long_form_of_a_wide_table_has_its_windows_and_its_forecasts_from_the_same_weights() -> None:
     lengths = dict.fromkeys("abc", 200)
     table = long_table(lengths)
     panel = make(table, least_context=CONTEXT)
     wide = table.pivot(index="ds", columns="unique_id", values="y").reset_index()
     roles = Roles(list("abc"))
     other = ForecastData(Source(read(wide, roles), roles), SPLIT, **OPTIONS)
+    networks = [network_of(data) for data in (panel, other)]
+    networks[1].load_state_dict(networks[0].state_dict())
     for part in ("train", "validation", "test"):
         long_batch, wide_batch = whole(panel, part), whole(other, part)
         assert long_batch.series is not None
+        with torch.inference_mode():
+            forecasts = [
+                network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+                for network, batch in zip(networks, (long_batch, wide_batch), strict=True)
+            ]
         for place in range(3):
             own = long_batch.series == place
+            torch.testing.assert_close(forecasts[0][own][..., 0], forecasts[1][..., place], rtol=1e-4, atol=1e-5)
             torch.testing.assert_close(long_batch.past[own][..., 0], wide_batch.past[..., place])
             torch.testing.assert_close(long_batch.future[own][..., 0], wide_batch.future[..., place])
             torch.testing.assert_close(long_batch.past_known[own], wide_batch.past_known)
