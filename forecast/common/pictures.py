@@ -116,12 +116,21 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
 
 
+def mean_errors(forecast: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return the mean absolute error of each series, (S,), from values (S, h); NaN without a truth."""
+    size = np.abs(forecast - truth)
+    seen = np.isfinite(size)
+    return np.asarray(np.where(seen, size, 0.0).sum(1) / np.where(seen.any(1), seen.sum(1), np.nan))
+
+
 def best_median_worst(errors: np.ndarray) -> list[int]:
     """Return the places of the three smallest, middle and largest errors (S,); all, rising, if there are at most nine.
 
-    NaN counts as largest.
+    Of more than nine, those without an error, NaN, are left out.
     """
     order = np.argsort(errors)
+    if len(order) > SHEET and np.isfinite(errors).any():
+        order = order[: np.isfinite(errors).sum()]
     if len(order) <= SHEET:
         return [int(place) for place in order]
     middle = len(order) // 2

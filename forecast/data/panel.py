@@ -19,7 +19,7 @@ from forecast.data.split import split_rows
 from forecast.data.storage import Placed
 from forecast.data.target_copies import MOST_COMPARED
 from forecast.data.training_range import TrainingRange
-from forecast.data.windows import Batch, SeriesRows, Windows
+from forecast.data.windows import Batch, SeriesRows, Windows, causal_starts, check_measured
 from forecast.tables.frequency import grid_places, whole_grid
 from forecast.tables.panel import NAMED, Ids, shown_id
 from forecast.tables.series import Rows, Series, only
@@ -203,10 +203,10 @@ class PanelData(ForecastData):
         windows, left_out = replace(table, starts=torch.from_numpy(chosen - length)), 0
         if table.observed is not None:
             if self.source.series.policies.reads_past_gaps:
-                kept = table.observed[windows.starts + length - 1].all(1)
-                windows, left_out = replace(windows, starts=windows.starts[kept]), int((~kept).sum())
-            kept = windows.with_target
-            windows = replace(windows, starts=windows.starts[kept])
+                kept = causal_starts(windows.starts, length, table.observed, part=part)
+                windows, left_out = replace(windows, starts=kept), len(windows) - len(kept)
+            windows = replace(windows, starts=windows.starts[windows.with_target])
+            check_measured(windows, self.source.targets, part=part)
         return windows, left_out
 
     def _within_budget(self, chosen: np.ndarray, steps: np.ndarray, part: str) -> np.ndarray:

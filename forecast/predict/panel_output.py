@@ -10,7 +10,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
-from forecast.common.pictures import SHEET, Lines, best_median_worst, draw_sheet
+from forecast.common.pictures import SHEET, Lines, best_median_worst, draw_sheet, mean_errors
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.evaluation.coverage import calibrating_windows, worst
@@ -154,8 +154,7 @@ class PanelOutcome:
         truth = earlier.measured[self.forecast.targets].to_numpy(np.float64)[rows]
         codes = [model.place_of(name) for name in earlier.ids.names]
         scale = model.scales.scale[codes, 0]
-        with np.errstate(all="ignore"):
-            errors = np.nanmean(np.abs(found.values[..., 0] - truth[..., 0]), axis=1) / scale
+        errors = mean_errors(found.values[..., 0], truth[..., 0]) / scale
         return [int(enough[place]) for place in best_median_worst(errors)], (
             f"best, median and worst three of {len(ids):,} series, by the error of the forecast one horizon before"
         )

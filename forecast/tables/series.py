@@ -254,11 +254,11 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     inside, after, cut = usable_rows(draft, coded)
     if not inside.any():
         raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
-    known = draft.roles.known
-    ahead = (_known_of_panel(draft.kept(after), coded.at(after), known),) if known and after.any() else ()
+    known, beyond = draft.roles.known, (draft.kept(after), coded.at(after))
     draft, coded = draft.kept(inside), coded.at(inside)
     values, flaws = numbers_of(draft)
     refuse_with_ids([*draft.flaws, *flaws], coded, draft.rows)
+    ahead = (_known_of_panel(*beyond, known),) if known and after.any() else ()
     piece, doubled = sorted_rows(draft, coded, values)
     labels, _, named = name_empty_cells(
         piece.values, {name: draft.chosen.index(name) for name in draft.labels}, draft.labels, reading.empty_labels

@@ -223,6 +223,26 @@ def test_series_that_no_longer_train_once_a_short_one_is_left_out_are_left_out_t
     assert (data.series_scaler.scale > 0).all()
 
 
+@pytest.mark.parametrize("part", ["validation", "test"])
+def test_a_target_that_a_split_never_measures_is_refused(part: str) -> None:
+    table = long_table(LENGTHS)
+    first = {"validation": 120, "test": 160}[part]
+    hidden = table["ds"].between(*(table["ds"].min() + pd.Timedelta(hours=first + hours) for hours in (0, 39)))
+    table = table.assign(z=table["y"].mask(hidden))
+    with pytest.raises(InputError, match=f"the {part} split has no measured value of 'z' to forecast"):
+        make(table, Roles(["y", "z"], ids=["unique_id"]), "mask")
+
+
+def test_windows_whose_fill_depends_on_the_future_are_left_out_or_refused() -> None:
+    table = long_table(LENGTHS)
+    hours = table["ds"].dt.hour
+    some = make(table.assign(y=table["y"].mask((hours == 7) & (table["ds"].dt.day == 4))), missing="interpolate")
+    assert some.left_out["train"] == 3
+    every = table.assign(z=table["y"].mask(hours % 2 == 1), y=table["y"].mask((hours % 2 == 0) & (hours > 0)))
+    with pytest.raises(InputError, match=r"each of the \d+ windows of the train split ends in a gap"):
+        make(every, Roles(["y", "z"], ids=["unique_id"]), "interpolate")
+
+
 def test_no_window_at_all_is_one_line() -> None:
     with pytest.raises(InputError, match="have fewer than 10 rows"):
         make(long_table({"a": 9, "b": 8}), drops_short=True)

@@ -1,6 +1,7 @@
 """Forecasts of long tables, in Python and on the command line."""
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -269,7 +270,11 @@ BAD_WORDS = {
     ("--ids", "99"): "--ids 99: ",
     ("--layout", "long"): "--layout long: the forecast of a long table has a column per target: leave it out",
     ("--attention", "full"): "--attention full: not for a model of a long table: leave it out",
-    ("--adaptive",): "--adaptive: ",
+    (
+        "--levels",
+        "80",
+        "--adaptive",
+    ): "--adaptive: intervals of a long table do not follow earlier errors: leave it out",
 }
 
 
@@ -293,9 +298,10 @@ def test_options_of_a_long_table_are_refused_for_one_series(
     assert "--ids and --picture: the model has one series: leave them out" in capsys.readouterr().err
 
 
-def test_an_ensemble_of_panels_is_refused_in_one_line(panel_run: TinyRun) -> None:
+def test_an_ensemble_of_panels_is_refused_in_one_line(panel_run: TinyRun, tmp_path: Path) -> None:
+    other = shutil.copytree(panel_run.path, tmp_path / "other")
     with pytest.raises(InputError, match="a model of a long table: forecast with it alone"):
-        forecast.load(panel_run.path, panel_run.path)
+        forecast.load(panel_run.path, other)
     with pytest.raises(InputError, match="a model of a long table"):
         Forecaster.load(panel_run.path)
 
