@@ -111,7 +111,7 @@ def test_a_sweep_takes_a_panel_and_reports_it(panel_run: TinyRun, tmp_path: Path
 def test_an_ensemble_of_a_panel_is_refused_before_its_first_training(panel_run: TinyRun, tmp_path: Path) -> None:
     end = typed(*small_words(tmp_path, *panel_run.words), "ensemble=2")
     assert end.code == 2
-    assert "ensemble=2: not for a table with data.id_columns (10 series): train single runs" in "".join(end.err)
+    assert "ensemble=2: not for a table with data.id_columns (10 series): train single runs" in end.err.getvalue()
     assert not list(tmp_path.rglob("*.json"))
 
 
