@@ -352,7 +352,8 @@ class PanelInputs:
     """The inputs of S forecasts that begin at the rows `stops` (S,) of a panel, one in each series.
 
     `last` (S,) is the place among all `times` of the row before each forecast, and `dates` are the times of its h
-    steps, as the user writes them. `known` has the known covariates of each row, and `future` (S h) of each step.
+    steps, as the user writes them. `values` (N, C_in) are the channels of each row and `known` its known covariates,
+    and `future` (S h) has those of each step.
     """
 
     model: PanelForecaster
@@ -361,6 +362,7 @@ class PanelInputs:
     times: pd.DatetimeIndex
     last: np.ndarray
     dates: list[pd.DatetimeIndex]
+    values: np.ndarray
     known: pd.DataFrame
     future: pd.DataFrame
 
@@ -374,7 +376,8 @@ class PanelInputs:
         names = [name for name in (*encoder.known, *encoder.past_categories) if name in series.frame]
         known = decode_labels(series.frame[names], series.labels)
         future = _future_known(model, series, stops, dates, known, beyond_training)
-        return cls(model, series, stops, times, last, dates, known, future)
+        values = series.frame[model.channels].to_numpy(np.float64)
+        return cls(model, series, stops, times, last, dates, values, known, future)
 
     def at(self, part: np.ndarray) -> Inputs:
         """Return the inputs of the forecasts at places (B,).
@@ -400,7 +403,7 @@ class PanelInputs:
                 seen &= mask[rows]
             observed = torch.from_numpy(seen)
         return Inputs(
-            torch.from_numpy(series.frame[model.channels].to_numpy(np.float64)[rows]),
+            torch.from_numpy(self.values[rows]),
             known[: count * length].unflatten(0, (count, length)),
             contract.encoder.layout(0).future(known[count * length :].unflatten(0, (count, horizon))),
             observed,
