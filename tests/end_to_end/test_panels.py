@@ -1,6 +1,7 @@
 """Whole trainings on long tables, and the commands that take a panel or refuse it in one line."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from forecast.benchmark.__main__ import main as benchmark
 from forecast.common.files import sha256
 from forecast.export.__main__ import main as export
 from forecast.report.__main__ import main as report
-from forecast.runs.run import Run
+from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, MANIFEST, RESULT, SERIES, Run
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.interruptions import assert_same, train_in_two_parts
@@ -26,6 +27,7 @@ exhaustive = pytest.mark.exhaustive
 
 def retrained(panel_run: TinyRun, folder: Path, table: pd.DataFrame, *words: str) -> tuple[Run, dict[str, Any]]:
     """Train as for `panel_run`, on another table."""
+    folder.mkdir(exist_ok=True)
     path = write(folder / "stores.csv", table)
     return train(quick(folder / "outputs", *panel_run.words, f"data.path={path}", *words))
 
@@ -78,21 +80,19 @@ def test_a_run_in_two_parts_equals_one_in_one(
 
 @exhaustive
 def test_two_processes_give_the_scores_of_one(panel_run: TinyRun, tmp_path: Path) -> None:
-    words = [*panel_run.words, "training.max_steps=0"]
-    train(quick(tmp_path / "one", *words))
-    end = ended(tmp_path, *small_words(tmp_path / "two", *words), *TWO)
+    again = Path(shutil.copytree(panel_run.path, tmp_path / "again"))
+    for name in (MANIFEST, RESULT, ERRORS, SERIES, CALIBRATION, FORECAST, "model.safetensors"):
+        (again / name).unlink()
+    end = ended(tmp_path, f"resume={again}", *TWO)
     assert (end.returncode, end.stderr) == (0, "")
-    one, two = (next((tmp_path / name).glob("*/*")) for name in ("one", "two"))
-    here, there = (json.loads((path / "result.json").read_text()) for path in (one, two))
+    here, there = panel_run.result, json.loads((again / RESULT).read_text())
+    assert there["processes"] == 2
     for part in ("validation", "test"):
-        assert there[part]["original"] == pytest.approx(here[part]["original"], rel=1e-6)
-        assert there["baselines"]["seasonal_naive"][part]["original"] == pytest.approx(
-            here["baselines"]["seasonal_naive"][part]["original"], rel=1e-6
-        )
-    scores = [pd.read_parquet(path / "series.parquet") for path in (one, two)]
-    pd.testing.assert_frame_equal(*scores, rtol=1e-6)
-    errors = [pd.read_parquet(path / "errors.parquet") for path in (one, two)]
-    pd.testing.assert_frame_equal(*errors, rtol=1e-4)
+        for one, two in ((here, there), [each["baselines"]["seasonal_naive"] for each in (here, there)]):
+            assert two[part]["original"] == pytest.approx(one[part]["original"], rel=1e-6)
+    for name, tolerance in ((SERIES, 1e-6), (ERRORS, 1e-4)):
+        tables = [pd.read_parquet(folder / name) for folder in (panel_run.path, again)]
+        pd.testing.assert_frame_equal(*tables, rtol=tolerance)
 
 
 def small_words(folder: Path, *words: str) -> list[str]:
