@@ -101,7 +101,7 @@ class PanelData(ForecastData):
             trains = _measured_before(series, split_rows(series.num_steps, **split).train.stop)
             short = (ids.lengths < least) | (trains == 0)
             named += [
-                f"{ids.shown(place)} ({counted(int(ids.lengths[place]), 'row')}, {trains[place]} in training)"
+                f"{ids.shown(int(place))} ({counted(int(ids.lengths[place]), 'row')}, {trains[place]} in training)"
                 for place in np.flatnonzero(short)
             ]
             if not short.any() or short.all() or not drops_short:
@@ -261,7 +261,7 @@ def _measured_before(series: Series, stop: int) -> np.ndarray:
     assert ids is not None
     rows = ids.steps_of_rows < stop
     columns = [rows] if series.observed is None else [rows & seen for seen in series.observed.T]
-    return np.min([np.bincount(ids.of_rows[seen], minlength=len(ids)) for seen in columns], axis=0)
+    return np.asarray(np.min([np.bincount(ids.of_rows[seen], minlength=len(ids)) for seen in columns], axis=0))
 
 
 def _padded(series: Series, padding: int) -> Series:

@@ -216,9 +216,8 @@ def test_a_series_without_a_training_value_of_one_target_is_refused() -> None:
 
 
 def test_series_that_no_longer_train_once_a_short_one_is_left_out_are_left_out_too() -> None:
-    early, middle = long_table({"early": 5}), long_table({"middle": 100}, start="2024-01-03")
-    late = long_table({"late": 50}, start="2024-01-05 12:00")
-    table = pd.concat([early, middle, late])
+    middle, late = long_table({"middle": 100}), long_table({"late": 30}, start="2024-01-03 22:00")
+    table = pd.concat([middle, late, long_table({"far": 5}, start="2024-01-09")])  # without it, training ends earlier
     data = make(table, drops_short=True)
     assert data.ids.names == (("middle",),)
     assert (data.series_scaler.scale > 0).all()
