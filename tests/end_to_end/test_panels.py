@@ -46,7 +46,7 @@ def test_the_test_split_of_a_series_changes_neither_weights_nor_calibration(
     panel_run: TinyRun, missing: str, value: float, tmp_path: Path
 ) -> None:
     table, word = stores(), f"data.missing={missing}"
-    clean, _ = retrained(panel_run, tmp_path / "clean", table, word)
+    clean, before = retrained(panel_run, tmp_path / "clean", table, word)
     test = (table["store"] == 4) & (table["date"] >= "2024-01-11 18:00") & table["sales"].notna()
     assert test.sum() > 12
     run, result = retrained(
@@ -54,7 +54,7 @@ def test_the_test_split_of_a_series_changes_neither_weights_nor_calibration(
     )
     for name in ("model.safetensors", "calibration.safetensors"):
         assert sha256(run.path / name) == sha256(clean.path / name), name
-    assert result["validation"]["scaled"] == clean.result()["validation"]["scaled"]
+    assert result["validation"]["scaled"] == before["validation"]["scaled"]
 
 
 @exhaustive
@@ -83,7 +83,7 @@ def test_two_processes_give_the_scores_of_one(panel_run: TinyRun, tmp_path: Path
     again = Path(shutil.copytree(panel_run.path, tmp_path / "again"))
     for name in (MANIFEST, RESULT, ERRORS, SERIES, CALIBRATION, FORECAST, "model.safetensors"):
         (again / name).unlink()
-    end = ended(tmp_path, f"resume={again}", *TWO)
+    end = ended(tmp_path, f"resume={again}", f"data.path={panel_run.source}", *TWO)
     assert (end.returncode, end.stderr) == (0, "")
     here, there = panel_run.result, json.loads((again / RESULT).read_text())
     assert there["processes"] == 2
