@@ -1,7 +1,5 @@
 """Whole trainings on long tables, and the commands that take a panel or refuse it in one line."""
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,13 @@ from forecast.benchmark.__main__ import main as benchmark
 from forecast.common.files import sha256
 from forecast.export.__main__ import main as export
 from forecast.report.__main__ import main as report
-from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, MANIFEST, RESULT, SERIES, Run
+from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.panels import long_table, stores
 from tests.support.small import QUICK, SMALL, quick, snapshot, write
 from tests.support.sweeps import typed
-from tests.training.parallel.test_command import TWO, ended
 
 exhaustive = pytest.mark.exhaustive
 
@@ -76,23 +73,6 @@ def test_a_run_in_two_parts_equals_one_in_one(
 ) -> None:
     run, result = train_in_two_parts(panel_run.config, tmp_path, 12, monkeypatch)
     assert_same(run, result, (Run(panel_run.path), panel_run.result))
-
-
-@exhaustive
-def test_two_processes_give_the_scores_of_one(panel_run: TinyRun, tmp_path: Path) -> None:
-    again = Path(shutil.copytree(panel_run.path, tmp_path / "again"))
-    for name in (MANIFEST, RESULT, ERRORS, SERIES, CALIBRATION, FORECAST, "model.safetensors"):
-        (again / name).unlink()
-    end = ended(tmp_path, f"resume={again}", f"data.path={panel_run.source}", *TWO)
-    assert (end.returncode, end.stderr) == (0, "")
-    here, there = panel_run.result, json.loads((again / RESULT).read_text())
-    assert there["processes"] == 2
-    for part in ("validation", "test"):
-        for one, two in ((here, there), [each["baselines"]["seasonal_naive"] for each in (here, there)]):
-            assert two[part]["original"] == pytest.approx(one[part]["original"], rel=1e-6)
-    for name, tolerance in ((SERIES, 1e-6), (ERRORS, 1e-4)):
-        tables = [pd.read_parquet(folder / name) for folder in (panel_run.path, again)]
-        pd.testing.assert_frame_equal(*tables, rtol=tolerance)
 
 
 def small_words(folder: Path, *words: str) -> list[str]:
