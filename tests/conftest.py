@@ -238,6 +238,32 @@ def tiny_run() -> TinyRun:
     return TinyRun(run.path, folder / "hours.csv", table, config, result, words(folder))
 
 
+@pytest.fixture(scope="session")
+def panel_run() -> TinyRun:
+    """Train once on the long table of ten stores, with known columns that the forecast depends on."""
+    from forecast.training.train import train
+    from tests.support.kept import kept_run
+    from tests.support.panels import stores
+    from tests.support.pictures import drawing
+    from tests.support.small import quick, write
+
+    def words(folder: Path) -> list[str]:
+        roles = ["data.id_columns=[store]", "data.targets=[sales]", "data.known_covariates=[promo,kind]"]
+        learning = ["model.linear_path=zero", "training.max_steps=30", "optimizer.lr=0.01"]
+        return ["data=csv", f"data.path={folder / 'stores.csv'}", *roles, *learning, "training.evaluation_windows=100"]
+
+    def make(folder: Path) -> None:
+        write(folder / "stores.csv", stores())
+        with drawing():
+            train(quick(folder / "outputs", *words(folder)))
+
+    run, result = kept_run("panel", make)
+    folder = run.path.parents[2]
+    return TinyRun(
+        run.path, folder / "stores.csv", stores(), quick(folder / "outputs", *words(folder)), result, words(folder)
+    )
+
+
 @pytest.fixture
 def copied(tiny_run: TinyRun, tmp_path: Path) -> Path:
     """Return a copy of the run that a test may change."""

@@ -106,7 +106,7 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
         shown = replace(lines, past=lines.past.iloc[-3 * len(lines.forecast) :])
         _draw_lines(panel, shown)
         panel.set_title(shorten(lines.name, 48, placeholder=" …"), fontsize=8, parse_math=False)
-        panel.xaxis.set_major_locator(AutoDateLocator(maxticks=5))
+        panel.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=5))  # a step of both exists for each span
         panel.xaxis.set_major_formatter(ConciseDateFormatter(panel.xaxis.get_major_locator()))
         panel.tick_params(labelsize=7)
         panel.xaxis.get_offset_text().set_size(7)
@@ -118,12 +118,21 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
 
 
+def mean_errors(forecast: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return the mean absolute error of each series, (S,), from values (S, h); NaN without a truth."""
+    size = np.abs(forecast - truth)
+    seen = np.isfinite(size)
+    return np.asarray(np.where(seen, size, 0.0).sum(1) / np.where(seen.any(1), seen.sum(1), np.nan))
+
+
 def best_median_worst(errors: np.ndarray) -> list[int]:
     """Return the places of the three smallest, middle and largest errors (S,); all, rising, if there are at most nine.
 
-    NaN counts as largest.
+    Of more than nine, those without an error, NaN, are left out.
     """
     order = np.argsort(errors)
+    if len(order) > SHEET and np.isfinite(errors).any():
+        order = order[: np.isfinite(errors).sum()]
     if len(order) <= SHEET:
         return [int(place) for place in order]
     middle = len(order) // 2

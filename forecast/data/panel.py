@@ -15,13 +15,13 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.scaler import LARGEST, SeriesScaler, check_spikes, statistics_by_series
 from forecast.data.settings import END, MOST_WINDOWS
 from forecast.data.sources import Source
-from forecast.data.split import Split, split_rows
+from forecast.data.split import split_rows
 from forecast.data.storage import Placed
 from forecast.data.target_copies import MOST_COMPARED
 from forecast.data.training_range import TrainingRange
-from forecast.data.windows import Batch, SeriesRows, Windows
+from forecast.data.windows import Batch, SeriesRows, Windows, causal_starts, check_measured
 from forecast.tables.frequency import grid_places, whole_grid
-from forecast.tables.panel import NAMED, Ids
+from forecast.tables.panel import NAMED, Ids, shown_id
 from forecast.tables.series import Rows, Series, only
 
 ENOUGH = 32
@@ -69,7 +69,7 @@ class PanelData(ForecastData):
         if self.first_origin is not None:
             raise InputError("training.first_origin: not for a table with data.id_columns: set it to null")
         series = _aligned(source.series, split_by)
-        series = self._without_short(series, split_rows(series.num_steps, **split), horizon, drops_short)
+        series = self._without_short(series, split, horizon, drops_short)
         assert series.ids is not None
         self.split_by = split_by
         padding = max(context_length, seasonal_period(series.frequency)) - self.least_context
@@ -90,29 +90,33 @@ class PanelData(ForecastData):
         assert isinstance(self.scaler, SeriesScaler)
         return self.scaler
 
-    def _without_short(self, series: Series, split: Split, horizon: int, drops_short: bool) -> Series:
-        """Return the panel without series that have no complete window, or no row in training; or refuse them."""
-        ids = series.ids
-        assert ids is not None
-        least = self.least_context + horizon
-        trains = _measured_before(series, split.train.stop)
-        short = (ids.lengths < least) | (trains == 0)
-        if not short.any():
+    def _without_short(self, series: Series, split: Any, horizon: int, drops_short: bool) -> Series:
+        """Return the panel without series that have no complete window, or no value in training; or refuse them."""
+        assert series.ids is not None
+        least, total = self.least_context + horizon, len(series.ids) + len(series.ids.empty)
+        named = [f"{shown_id(series.ids.columns, name)} (no target value)" for name in series.ids.empty]
+        while True:  # the splits of the series that stay may have other dates
+            ids = series.ids
+            assert ids is not None
+            trains = _measured_before(series, split_rows(series.num_steps, **split).train.stop)
+            short = (ids.lengths < least) | (trains == 0)
+            named += [
+                f"{ids.shown(int(place))} ({counted(int(ids.lengths[place]), 'row')}, {trains[place]} in training)"
+                for place in np.flatnonzero(short)
+            ]
+            if not short.any() or short.all() or not drops_short:
+                break
+            series = only(series, np.flatnonzero(~short))
+        if not named:
             return series
-        places = np.flatnonzero(short)
-        named = "; ".join(
-            f"{ids.shown(place)} ({counted(int(ids.lengths[place]), 'row')}, {trains[place]} in training)"
-            for place in places[:NAMED]
-        )
-        more = " …" if len(places) > NAMED else ""
         what = (
-            f"{len(places):,} of {len(ids):,} series have fewer than {least} rows (data.least_context + horizon), or "
-            f"no measured row in training: {named}{more}"
+            f"{len(named):,} of {total:,} series have fewer than {least} rows (data.least_context + horizon), or no "
+            f"measured value of a column in training: {'; '.join(named[:NAMED])}{' …' if len(named) > NAMED else ''}"
         )
-        if not drops_short or len(places) == len(ids):
+        if not drops_short or short.all():
             raise InputError(f"{what}: leave them out with data.short_series=drop, or lower horizon or least_context")
         self._short_notes = [f"{what}: left out (data.short_series=drop)"]
-        return only(series, np.flatnonzero(~short))
+        return series
 
     def _train_rows(self) -> Rows:
         ids = self.ids
@@ -173,8 +177,8 @@ class PanelData(ForecastData):
     def _table(self, placed: Placed, context_length: int, horizon: int) -> Windows:
         windows = super()._table(placed, context_length, horizon)
         ids = self.ids
-        first = None if self.least_context == context_length else torch.from_numpy(ids.first_rows)
-        panel = SeriesRows(torch.from_numpy(ids.of_rows), torch.from_numpy(ids.steps_of_rows), first)
+        series, steps, first = (torch.from_numpy(table) for table in (ids.of_rows, ids.steps_of_rows, ids.first_rows))
+        panel = SeriesRows(series, steps, first, reads_padding=self.least_context < context_length)
         return replace(windows, panel=panel)
 
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
@@ -199,10 +203,10 @@ class PanelData(ForecastData):
         windows, left_out = replace(table, starts=torch.from_numpy(chosen - length)), 0
         if table.observed is not None:
             if self.source.series.policies.reads_past_gaps:
-                kept = table.observed[windows.starts + length - 1].all(1)
-                windows, left_out = replace(windows, starts=windows.starts[kept]), int((~kept).sum())
-            kept = windows.with_target
-            windows = replace(windows, starts=windows.starts[kept])
+                kept = causal_starts(windows.starts, length, table.observed, part=part)
+                windows, left_out = replace(windows, starts=kept), len(windows) - len(kept)
+            windows = replace(windows, starts=windows.starts[windows.with_target])
+            check_measured(windows, self.source.targets, part=part)
         return windows, left_out
 
     def _within_budget(self, chosen: np.ndarray, steps: np.ndarray, part: str) -> np.ndarray:
@@ -252,13 +256,12 @@ def _aligned(series: Series, split_by: str) -> Series:
 
 
 def _measured_before(series: Series, stop: int) -> np.ndarray:
-    """Return the number of rows of each series before a step that have a measured value, (S,)."""
+    """Return the number of measured values of each series before a step, (S,), of the column with the fewest."""
     ids = series.ids
     assert ids is not None
-    counted_rows = ids.steps_of_rows < stop
-    if series.observed is not None:
-        counted_rows &= series.observed.all(1)
-    return np.bincount(ids.of_rows[counted_rows], minlength=len(ids))
+    rows = ids.steps_of_rows < stop
+    columns = [rows] if series.observed is None else [rows & seen for seen in series.observed.T]
+    return np.asarray(np.min([np.bincount(ids.of_rows[seen], minlength=len(ids)) for seen in columns], axis=0))
 
 
 def _padded(series: Series, padding: int) -> Series:

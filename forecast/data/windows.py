@@ -86,17 +86,17 @@ class SeriesRows(NamedTuple):
     """The rows of a panel.
 
     `series` (N,) is the place of each row's series, `step` (N,) its step on the common clock. `first` (S,) is the row
-    of each series before which there is padding; None: no look-back reads any.
+    of each series before which there is padding, and `reads_padding` whether a look-back may read some.
     """
 
     series: Tensor
     step: Tensor
-    first: Tensor | None = None
+    first: Tensor
+    reads_padding: bool = True
 
     def to(self, device: torch.device | str) -> "SeriesRows":
         """Return the same rows on `device`."""
-        first = None if self.first is None else self.first.to(device)
-        return SeriesRows(self.series.to(device), self.step.to(device), first)
+        return SeriesRows(self.series.to(device), self.step.to(device), self.first.to(device), self.reads_padding)
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class Windows:
     def _outside_padding(self, values: Tensor, first: Tensor, series: Tensor) -> Tensor | None:
         """Return where the look-backs are not padding, (B, T, C_in); None if no look-back reads any."""
         assert self.panel is not None
-        if self.panel.first is None:
+        if not self.panel.reads_padding:
             return None
         rows = first[:, None] + torch.arange(self.context_length, device=first.device)
         inside = rows >= self.panel.first.to(first.device)[series][:, None]

@@ -32,7 +32,8 @@ def training_mean(batch: Batch) -> Tensor:
 class SeasonalNaive:
     """The seasonal naive forecast: the newest value before the origin at the same phase of a season of `period` steps.
 
-    It reads the table of `windows` before each origin, possibly before the context, and never after the origin.
+    It reads the table of `windows` before each origin, possibly before the context, and never after the origin. Before
+    the first row of its series in a panel, it is the last value.
     """
 
     windows: Windows
@@ -49,6 +50,9 @@ class SeasonalNaive:
         step = torch.arange(self.windows.horizon, device=batch.origin.device)
         back = step % self.period - self.period  # in the season that ends at the origin
         rows = batch.origin[:, None] + back  # (B, h)
+        if self.windows.panel is not None:
+            first = self.windows.panel.first.to(rows.device)[batch.series]
+            rows = torch.where(rows < first[:, None], batch.origin[:, None] - 1, rows)
         return self.windows.values_at(rows)[..., : self.windows.num_targets]
 
 

@@ -227,6 +227,8 @@ def _predict_panel(
 
     if asked.adaptive:
         raise InputError("--adaptive: intervals of a long table do not follow earlier errors: leave it out")
+    if asked.layout != "wide":
+        raise InputError(f"--layout {asked.layout}: the forecast of a long table has a column per target: leave it out")
     question = asked.question()
     forecaster.check_question(question)
     hashes = {path: sha256(path) for path in (source, *known) if path.is_file()}
@@ -239,9 +241,10 @@ def _predict_panel(
     except MissingKnown as error:
         raise InputError(_with_template(error, output, [source, *known])) from None
     outcome = PanelOutcome(forecaster, series, source, known, question, forecast, hashes)
+    drawn = None if asked.picture is None else outcome.place_of(asked.picture)
     outcome.write(output)
     picture = output.with_suffix(".png")
-    outcome.draw(picture, asked.picture)
+    outcome.draw(picture, drawn)
     first = min(dates[0] for dates in forecast.dates)
     print(f"{output}: {len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on; picture: {picture}")
     for text in (outcome.interval_line(), outcome.ended_earlier()):

@@ -61,6 +61,11 @@ def read_input(contract: DataContract, frame: pd.DataFrame, source: str) -> Seri
             f"{', '.join(present[:12])}: use the columns of training"
         )
     series = _at_frequency(contract, frame, source, _time_column_of(contract, frame, source))
+    if series.ids is not None:
+        raise InputError(
+            f"{source}: a long table of {len(series.ids):,} series, the first {series.ids.shown(0)}; the model was "
+            "trained on one series: keep the rows of one id"
+        )
     rows, least = len(series.frame), contract.least_rows
     if rows < least:
         why = why_few_rows(series)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,7 @@ from forecast.predict.known import SHOWN, MissingKnown
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import read_table, tidy_names
 from forecast.tables.frequency import grid_places, whole_grid
-from forecast.tables.labels import decode_labels
+from forecast.tables.labels import EMPTY, decode_labels
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
 from forecast.tables.reading import Reading
 from forecast.tables.series import Ahead, Series, only, read_known, series_from_frame
@@ -231,6 +232,11 @@ class PanelForecaster(TrainedModel):
             series = only(series, np.array(sorted({joined[name] for name in ids})))
             assert series.ids is not None
             own = series.ids
+        elif own.empty:
+            raise InputError(
+                f"{source}, {shown_id(own.columns, own.empty[0])}: no target has a value ({len(own.empty):,} such "
+                "series): add values, or name the others with --ids"
+            )
         trained = set(self.scales.names)
         if unknown := [name for name in own.names if name not in trained]:
             named = "; ".join(shown_id(own.columns, name) for name in unknown[:NAMED])
@@ -279,11 +285,10 @@ class PanelForecaster(TrainedModel):
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
         codes = np.array([self._code[name] for name in ids.names])
         mean, scale = (torch.from_numpy(table[codes]) for table in (self.scales.mean, self.scales.scale))
-        found: list[Tensor] = []
-        for part in torch.arange(len(ids)).split(BATCH):
-            found.append(
-                self._quantiles(inputs, part, torch.from_numpy(codes)[part], mean[part], scale[part], question)
-            )
+        found = [
+            self._quantiles(inputs.at(part.numpy()), torch.from_numpy(codes)[part], mean[part], scale[part], question)
+            for part in torch.arange(len(ids)).split(BATCH)
+        ]
         count = len(self.targets)
         values = torch.cat(found).double() * scale[:, None, :count, None] + mean[:, None, :count, None]
         dates = list(inputs.dates)
@@ -307,23 +312,13 @@ class PanelForecaster(TrainedModel):
     def _code(self) -> dict[Id, int]:
         return {name: place for place, name in enumerate(self.scales.names)}
 
-    def _quantiles(
-        self,
-        inputs: "PanelInputs",
-        part: Tensor,
-        codes: Tensor,
-        mean: Tensor,
-        scale: Tensor,
-        question: Question,
-    ) -> Tensor:
+    def _quantiles(self, inputs: "Inputs", codes: Tensor, mean: Tensor, scale: Tensor, question: Question) -> Tensor:
         """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
         count = len(self.targets)
-        past = ((inputs.past[part] - mean[:, None]) / scale[:, None]).float()
-        observed = None if inputs.past_observed is None else inputs.past_observed[part]
-        known = inputs.past_known[part], inputs.future_known[part]
+        past, observed = ((inputs.past - mean[:, None]) / scale[:, None]).float(), inputs.past_observed
         network = self.model
         forward = network.forward_quantiles if network.levels else network
-        output = forward(past, *known, observed)
+        output = forward(past, inputs.past_known, inputs.future_known, observed)
         seen = None if observed is None else observed[..., :count]
         limits = self._scaled_limits.at(past[..., :count], seen, self.horizon, codes, known[1])
         output = limits.clip(output)
@@ -343,42 +338,83 @@ class PanelForecaster(TrainedModel):
         return self.facts.limits.scaled(self.scales.mean[:, :count], self.scales.scale[:, :count])
 
 
-@dataclass(frozen=True)
-class PanelInputs:
-    """Model inputs of S forecasts: `past` (S, T, C_in) in original units, float64, and the rest as in `Context`.
-
-    `dates` are the times of the h steps of each forecast, as the user writes them.
-    """
+class Inputs(NamedTuple):
+    """Model inputs of some forecasts: `past` (B, T, C_in) in original units, float64, and the rest as in `Context`."""
 
     past: Tensor
     past_known: Tensor
     future_known: Tensor
     past_observed: Tensor | None
+
+
+@dataclass(frozen=True)
+class PanelInputs:
+    """The inputs of S forecasts that begin at the rows `stops` (S,) of a panel, one in each series.
+
+    `last` (S,) is the place among all `times` of the row before each forecast, and `dates` are the times of its h
+    steps, as the user writes them. `values` (N, C_in) are the channels of each row and `known` its known covariates,
+    and `future` (S h) has those of each step.
+    """
+
+    model: PanelForecaster
+    series: Series
+    stops: np.ndarray
+    times: pd.DatetimeIndex
+    last: np.ndarray
     dates: list[pd.DatetimeIndex]
+    values: np.ndarray
+    known: pd.DataFrame
+    future: pd.DataFrame
 
     @classmethod
     def of(cls, model: PanelForecaster, series: Series, stops: np.ndarray, *, beyond_training: bool) -> "PanelInputs":
-        """Return the inputs of forecasts that begin at the rows `stops` (S,) of a panel, one in each series.
+        """Return the inputs; raise MissingKnown if a known covariate of a horizon is missing."""
+        horizon, encoder = model.horizon, model.contract.encoder
+        grid, times = _whole_grid(series, model.frequency, model.context_length, horizon)
+        last = grid.get_indexer(pd.DatetimeIndex(series.frame.index)[stops - 1]) + model.context_length
+        dates = [times[place + 1 : place + 1 + horizon] for place in last]
+        names = [name for name in (*encoder.known, *encoder.past_categories) if name in series.frame]
+        known = decode_labels(series.frame[names], series.labels)
+        future = _future_known(model, series, stops, dates, known, beyond_training)
+        values = series.frame[model.channels].to_numpy(np.float64)
+        return cls(model, series, stops, times, last, dates, values, known, future)
+
+    def at(self, part: np.ndarray) -> Inputs:
+        """Return the inputs of the forecasts at places (B,).
 
         The steps before the first row of a series repeat that row and are not observed.
         """
-        ids, contract = series.ids, model.contract
-        assert ids is not None
-        length, horizon = model.context_length, model.horizon
-        rows = stops[:, None] + np.arange(-length, 0)
-        first = ids.offsets[:-1][:, None]
-        inside = rows >= first
-        rows = np.maximum(rows, first)
-        grid, whole_times = _whole_grid(series, model.frequency, length, horizon)
-        last = grid.get_indexer(pd.DatetimeIndex(series.frame.index)[stops - 1]) + length
-        places = last[:, None] + np.arange(1 - length, horizon + 1)
-        shown = [whole_times[row] for row in places[:, length:]]
-        encoder = contract.encoder
+        model, series, contract = self.model, self.series, self.model.contract
+        assert series.ids is not None
+        length, horizon, count = model.context_length, model.horizon, len(part)
+        rows = self.stops[part, None] + np.arange(-length, 0)
+        first = series.ids.offsets[:-1][part, None]
+        inside, rows = rows >= first, np.maximum(rows, first)
+        steps = (part[:, None] * horizon + np.arange(horizon)).ravel()
+        places = self.last[part, None] + np.arange(1 - length, horizon + 1)
+        index = self.times[np.concatenate([places[:, :length].ravel(), places[:, length:].ravel()])]
+        whole, labels = self._known(rows.ravel(), steps)
+        times = pd.DatetimeIndex(contract.clock.to_training_clock(pd.DatetimeIndex(index)))
+        known = torch.from_numpy(contract.known_inputs(times, whole, labels))
+        observed = None
+        if contract.policies.masks_past or model.least_context < length:
+            seen = inside[..., None].repeat(len(model.channels), 2)
+            if contract.policies.masks_past and (mask := series.observed_of(model.channels)) is not None:
+                seen &= mask[rows]
+            observed = torch.from_numpy(seen)
+        return Inputs(
+            torch.from_numpy(self.values[rows]),
+            known[: count * length].unflatten(0, (count, length)),
+            contract.encoder.layout(0).future(known[count * length :].unflatten(0, (count, horizon))),
+            observed,
+        )
+
+    def _known(self, rows: np.ndarray, steps: np.ndarray) -> tuple[pd.DataFrame, dict[str, tuple[str, ...]]]:
+        """Return the known covariates of rows, followed by those of steps, and the labels of their numbers."""
+        contract, encoder = self.model.contract, self.model.contract.encoder
         names = [*encoder.known, *encoder.past_categories]
-        past_text = decode_labels(series.frame[[name for name in names if name in series.frame]], series.labels)
-        past = past_text.iloc[rows.ravel()].reset_index(drop=True)
-        future = _future_known(model, series, stops, shown, past_text, beyond_training)
-        whole = pd.concat([past.reindex(columns=names), future.reindex(columns=names)], ignore_index=True)
+        pieces = [self.known.iloc[rows], self.future.iloc[steps]]
+        whole = pd.concat([piece.reindex(columns=names) for piece in pieces], ignore_index=True)
         for name, mean in zip(encoder.numbers, encoder.mean, strict=True):
             if name in contract.unread:
                 whole[name] = mean
@@ -386,25 +422,8 @@ class PanelInputs:
         for name in encoder.categorical:
             codes, values = pd.factorize(whole[name])
             whole[name], labels[name] = np.where(codes < 0, np.nan, codes.astype(np.float64)), tuple(map(str, values))
-        times = contract.clock.to_training_clock(whole_times)
-        index = times[np.concatenate([places[:, :length].ravel(), places[:, length:].ravel()])]
         whole[encoder.numbers] = whole[encoder.numbers].astype(np.float64)
-        known = torch.from_numpy(contract.known_inputs(pd.DatetimeIndex(index), whole, labels))
-        count = len(ids) * length
-        layout = encoder.layout(0)
-        observed = None
-        if contract.policies.masks_past or model.least_context < length:
-            seen = inside[..., None].repeat(len(model.channels), 2)
-            if contract.policies.masks_past and (mask := series.observed_of(model.channels)) is not None:
-                seen &= mask[rows]
-            observed = torch.from_numpy(seen)
-        return cls(
-            torch.from_numpy(series.frame[model.channels].to_numpy(np.float64)[rows]),
-            known[:count].unflatten(0, (len(ids), length)),
-            layout.future(known[count:].unflatten(0, (len(ids), horizon))),
-            observed,
-            shown,
-        )
+        return whole, labels
 
 
 def _whole_grid(series: Series, frequency: str, length: int, horizon: int) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
@@ -434,6 +453,7 @@ def _future_known(
     place = {name: code for code, name in enumerate(ids.names)}
     wanted = contract.clock.comparable(joined(dates))
     key = pd.MultiIndex.from_arrays([np.repeat(np.arange(count), horizon), wanted])
+    has_row = np.zeros(len(key), dtype=bool)
     tables = list(series.ahead)
     rows = stops[:, None] + np.arange(horizon)
     own = rows < ids.offsets[1:][:, None]
@@ -454,14 +474,14 @@ def _future_known(
         given = table.frame.reindex(columns=columns).astype(object)[kept]
         given.index = pd.MultiIndex.from_arrays([codes[kept], own_times[kept]])
         given = given[~given.index.duplicated()]
+        has_row |= key.isin(given.index)
         values = given.reindex(key).reset_index(drop=True)
         new = values.where(found.isna())
         _check_numbers(model, new, dates, table.source, beyond_training)
         found = found.where(found.notna(), values)
+    for name in set(columns).intersection(contract.encoder.empty_labels):
+        found[name] = found[name].mask(found[name].isna() & has_row, EMPTY)  # an absent row has no label
     empty = found.isna().to_numpy()
-    for name in contract.encoder.empty_labels:
-        if name in columns:
-            empty[:, columns.index(name)] = False
     if empty.any():
         raise _missing(ids, columns, found, empty, dates, model.time_column)
     return found.infer_objects()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
-from forecast.common.pictures import SHEET, Lines, best_median_worst, draw_sheet
+from forecast.common.pictures import SHEET, Lines, best_median_worst, draw_sheet, mean_errors
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.evaluation.coverage import calibrating_windows, worst
@@ -104,13 +104,13 @@ class PanelOutcome:
             "warnings": self.warnings,
         }
 
-    def draw(self, path: Path, wanted: str | None) -> str:
-        """Draw up to nine series, or the one that is `wanted` as `store=17`; return the title."""
+    def draw(self, path: Path, wanted: int | None) -> str:
+        """Draw up to nine series, or the one at a place; return the title."""
+        forecast, target = self.forecast, self.forecast.targets[0]
         if wanted is None:
             places, how = self._chosen()
         else:
-            places, how = [self._place_of(wanted)], f"series {wanted}"
-        forecast, target = self.forecast, self.forecast.targets[0]
+            places, how = [wanted], forecast.ids.shown(wanted)
         ids, measured = self.series.ids, self.series.measured[target]
         assert ids is not None
         lines = []
@@ -129,7 +129,7 @@ class PanelOutcome:
         draw_sheet(path, lines, title)
         return title
 
-    def _place_of(self, wanted: str) -> int:
+    def place_of(self, wanted: str) -> int:
         """Return the place of a series that is named as `store=17`, or by its id alone."""
         ids = self.forecast.ids
         for place, name in enumerate(ids.names):
@@ -154,8 +154,7 @@ class PanelOutcome:
         truth = earlier.measured[self.forecast.targets].to_numpy(np.float64)[rows]
         codes = [model.place_of(name) for name in earlier.ids.names]
         scale = model.scales.scale[codes, 0]
-        with np.errstate(all="ignore"):
-            errors = np.nanmean(np.abs(found.values[..., 0] - truth[..., 0]), axis=1) / scale
+        errors = mean_errors(found.values[..., 0], truth[..., 0]) / scale
         return [int(enough[place]) for place in best_median_worst(errors)], (
             f"best, median and worst three of {len(ids):,} series, by the error of the forecast one horizon before"
         )

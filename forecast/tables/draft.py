@@ -148,6 +148,8 @@ def with_chosen_columns(draft: Draft) -> Draft:
         )
     check_present(covariates, list(draft.table.columns), source, f"{PAST} or {KNOWN}")
     check_present(draft.roles.ids, list(draft.table.columns), source, "data.id_columns")
+    if time_column in draft.roles.ids:
+        raise InputError(f"{source}: {time_column!r} is the time column, not an id: correct data.id_columns")
     chosen = _choose(draft.table, [time_column, *draft.roles.ids], draft.roles.columns, source)
     unused = [name for name in draft.table.columns if name not in (time_column, *draft.roles.ids, *chosen)]
     return replace(draft, chosen=chosen, unused=unused)

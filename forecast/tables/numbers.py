@@ -121,9 +121,9 @@ def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[s
     `table` holds raw cells in any order of `times`.
     """
     none = np.zeros(len(table), dtype=bool)
-    if times.asi8[-1] == times.asi8.max() and _has_value(table.iloc[-1:], targets)[0]:
+    if times.asi8[-1] == times.asi8.max() and has_value(table.iloc[-1:], targets)[0]:
         return none  # the usual case
-    measured = _has_value(table, targets)
+    measured = has_value(table, targets)
     return np.asarray(times.asi8 > times.asi8[measured].max()) if measured.any() else none
 
 
@@ -133,7 +133,7 @@ def trailing_note(times: pd.DatetimeIndex, count: int) -> str:
     return f"{rows} no target value, from {times.min()} on: the forecast begins after the last value"
 
 
-def _has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
+def has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
     """Return a mask (N,) of the rows with a non-empty cell of a target."""
     present = np.zeros(len(table), dtype=bool)
     for name in targets:

@@ -14,7 +14,7 @@ from forecast.tables.draft import Draft
 from forecast.tables.flaws import Flaw, list_word, refuse
 from forecast.tables.frequency import grid_places, resolve_frequency, whole_grid
 from forecast.tables.labels import label_of
-from forecast.tables.numbers import to_numbers
+from forecast.tables.numbers import has_value, to_numbers
 from forecast.tables.repair import DOUBLED_WORD, merge_rows
 
 USUAL_IDS = ("unique_id", "item_id", "series_id")
@@ -43,6 +43,8 @@ class Ids:
         Shape (S,): the place of each first row on the common grid of times, which begins at 0.
     padding
         Number of rows before each series, which repeat its first one.
+    empty
+        Ids in the table that have no target value, and so no row here.
     """
 
     columns: tuple[str, ...]
@@ -50,6 +52,7 @@ class Ids:
     offsets: np.ndarray = field(repr=False)
     steps: np.ndarray = field(repr=False)
     padding: int = 0
+    empty: tuple[Id, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -101,12 +104,12 @@ def shown_id(columns: Sequence[str], labels: Id) -> str:
 
 
 def find_ids(draft: Draft) -> tuple[str, ...]:
-    """Return the id columns: those that are named, or else one with a usual name in a table with doubled times."""
-    if draft.roles.ids:
+    """Return the id columns: those that are named, or else one with a usual name whose values repeat."""
+    if draft.roles.ids or draft.reading.merges_by is not None:
         return tuple(draft.roles.ids)
     given = {draft.time_column, *draft.roles.covariates, *(draft.roles.targets or ())}
     usual = [name for name in USUAL_IDS if name in draft.table.columns and name not in given]
-    return tuple(usual[:1]) if usual and not draft.times.is_unique and draft.reading.merges_by is None else ()
+    return tuple(name for name in usual if 0 < 2 * draft.table[name].nunique() <= len(draft.table))[:1]
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,10 @@ class Coded:
     def of(self, place: int) -> str:
         """Return the id of a row for a message."""
         return shown_id(self.columns, self.names[int(self.codes[place])])
+
+    def at(self, kept: np.ndarray) -> "Coded":
+        """Return the ids of the rows where a mask is true."""
+        return replace(self, codes=self.codes[kept])
 
 
 def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, source: str) -> Coded:
@@ -141,7 +148,10 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
         codes, values = pd.factorize(column)
         names = [label_of(value) for value in values]
         if bad := [label for label in names if not is_plain(label)]:
-            raise InputError(f"{source}, column {name!r}: the id {bad[0]!r} has control characters: correct it")
+            row = rows[int(np.argmax(codes == names.index(bad[0])))]
+            raise InputError(
+                f"{source}, column {name!r}, row {row}: the id {bad[0]!r} has control characters: correct it"
+            )
         order = sorted(range(len(names)), key=lambda place: _sort_key(names, place))
         merged = {label: number for number, label in enumerate(dict.fromkeys(names[place] for place in order))}
         codes_of.append(np.array([merged[label] for label in names])[codes])
@@ -196,41 +206,41 @@ def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, 
         raise Flaw(
             draft.source,
             f", rows {piece.rows[place]} and {piece.rows[place + 1]}",
-            f"both are {coded.of(order[place])} at {piece.times[place]} ({doubled:,} doubled rows in total)",
+            f"both are {coded.of(order[place])} at {piece.times[place]} ({counted(doubled, 'doubled row')} in total)",
             "keep one row for each id and time, or train with data.duplicates=mean, first or last",
             DOUBLED_WORD,
             count=doubled,
             unit="doubled row",
         )
     starts = np.flatnonzero(np.concatenate([[True], ~same]))
-    labels = [draft.chosen.index(name) for name in draft.labels]
+    labels = [draft.chosen.index(name) for name in draft.labels if name in draft.chosen]
     merged = merge_rows(piece.values, starts, how, labels)
     note = f"{counted(doubled, 'doubled row')} of an id and time {'was' if doubled == 1 else 'were'} merged"
     return replace(piece.at(starts), values=merged), (f"{note} (data.duplicates={how})",)
 
 
-def with_usable_rows(
-    draft: Draft, coded: Coded, piece: Piece, targets: Sequence[int]
-) -> tuple[Piece, Piece, tuple[str, ...]]:
-    """Return the rows from the first to the last target value of each series, the rows after it, and notes."""
-    measured = ~np.isnan(piece.values[:, list(targets)]).all(1)
-    place = np.arange(len(measured))
-    first = np.full(len(coded.names), len(measured))
-    last = np.full(len(coded.names), -1)
-    np.minimum.at(first, piece.codes[measured], place[measured])
-    np.maximum.at(last, piece.codes[measured], place[measured])
-    inside = (place >= first[piece.codes]) & (place <= last[piece.codes])
-    ahead = (place > last[piece.codes]) & (last[piece.codes] >= 0)
+def usable_rows(draft: Draft, coded: Coded) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Return masks of the rows from the first to the last target value of each series and of those after it, and notes.
+
+    Each mask has the shape (N,).
+    """
+    measured, times, codes = has_value(draft.table, draft.targets), draft.times.asi8, coded.codes
+    limits = np.iinfo(np.int64)
+    first, last = np.full(len(coded.names), limits.max), np.full(len(coded.names), limits.min)
+    np.minimum.at(first, codes[measured], times[measured])
+    np.maximum.at(last, codes[measured], times[measured])
+    inside = (times >= first[codes]) & (times <= last[codes])
+    ahead = (times > last[codes]) & (first <= last)[codes]
     notes = []
     if ahead.any():
-        series = len(np.unique(piece.codes[ahead]))
+        series = len(np.unique(codes[ahead]))
         notes.append(
             f"{counted(int(ahead.sum()), 'row')} of {series:,} series come after the last target value of their id: "
             "its forecast begins there"
         )
-    if late := int((~inside & ~ahead).sum()):
-        notes.append(f"{counted(late, 'row')} before the first target value of their id were left out")
-    return piece.at(inside), piece.at(ahead), tuple(notes)
+    if early := int(((times < first[codes]) & (first <= last)[codes]).sum()):
+        notes.append(f"{counted(early, 'row')} before the first target value of their id were left out")
+    return inside, ahead, tuple(notes)
 
 
 def ids_of(coded: Coded, piece: Piece) -> tuple[Id, ...]:
@@ -293,7 +303,9 @@ def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: p
     first, last = steps[borders], steps[np.append(borders[1:], len(steps)) - 1]
     lengths = last - first + 1
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    ids = Ids(coded.columns, tuple(coded.names[place] for place in used), offsets, first)
+    absent_ids = np.setdiff1d(np.arange(len(coded.names)), used)
+    names, empty = (tuple(coded.names[place] for place in places) for places in (used, absent_ids))
+    ids = Ids(coded.columns, names, offsets, first, empty=empty)
     present = np.bincount(codes)
     if (lengths != present).any():
         _refuse_gaps(draft, piece, ids, steps, codes, lengths - present)

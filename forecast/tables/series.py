@@ -43,7 +43,7 @@ from forecast.tables.panel import (
     refuse_with_ids,
     sorted_rows,
     steps_of,
-    with_usable_rows,
+    usable_rows,
 )
 from forecast.tables.reading import Reading
 from forecast.tables.repair import STRICT, Filled, Policies, one_row_a_time, whole_table
@@ -186,7 +186,7 @@ def series_from_frame(
     source
         Name of the frame in messages.
     keeps_ids
-        Whether a panel of one series stays a panel.
+        Whether a table with one id is a panel; otherwise it is read as a table without it.
 
     Raises
     ------
@@ -203,7 +203,10 @@ def series_from_frame(
     draft = _with_ids(draft)
     draft = with_marks_as_empty(draft)
     if draft.roles.ids:
-        return _panel(draft, keeps_ids=keeps_ids)
+        coded = read_ids(draft.table, draft.roles.ids, draft.rows, source)
+        if keeps_ids or len(coded.names) > 1:
+            return _panel(draft, coded)
+        draft = _of_one_id(draft)
     draft = with_series_merged(draft)
     draft = with_labels(draft)
     draft, ahead = _without_rows_ahead(draft)
@@ -240,28 +243,33 @@ def _with_ids(draft: Draft) -> Draft:
     return draft.noted("panel", [f"{names} identifies the series of a long table ({id_word(ids)})"])
 
 
-def _panel(draft: Draft, *, keeps_ids: bool) -> Series:
+def _of_one_id(draft: Draft) -> Draft:
+    """Return the draft of a table with one id, whose columns have no role."""
+    ids = draft.roles.ids
+    draft = replace(draft, unused=[*draft.unused, *ids], roles=replace(draft.roles, ids=[]))
+    return draft.noted("panel", [f"{' and '.join(map(repr, ids))} has one value: the table is one series"])
+
+
+def _panel(draft: Draft, coded: Coded) -> Series:
     """Return the series of a panel, in the order of their ids."""
     reading, source = draft.reading, draft.source
     if reading.last_rows is not None:
         raise InputError(f"data.last_rows={reading.last_rows}: not for a table with data.id_columns: set it to null")
-    coded = read_ids(draft.table, draft.roles.ids, draft.rows, source)
     draft = with_labels(_without_properties(draft, coded))
+    inside, after, cut = usable_rows(draft, coded)
+    if not inside.any():
+        raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
+    known, beyond = draft.roles.known, (draft.kept(after), coded.at(after))
+    draft, coded = draft.kept(inside), coded.at(inside)
     values, flaws = numbers_of(draft)
     refuse_with_ids([*draft.flaws, *flaws], coded, draft.rows)
+    ahead = (_known_of_panel(*beyond, known),) if known and after.any() else ()
     piece, doubled = sorted_rows(draft, coded, values)
-    targets = [draft.chosen.index(name) for name in draft.targets]
-    piece, ahead, cut = with_usable_rows(draft, coded, piece, targets)
-    if not len(piece.codes):
-        raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
     labels, _, named = name_empty_cells(
         piece.values, {name: draft.chosen.index(name) for name in draft.labels}, draft.labels, reading.empty_labels
     )
     step = panel_frequency(piece, coded, reading.frequency, source)
     grid = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
-    single = len(grid.ids) == 1 and not keeps_ids
-    known = [draft.chosen.index(name) for name in draft.roles.known]
-    beyond = pd.DataFrame(ahead.values[:, known], index=ahead.times, columns=draft.roles.known)
     names = " and ".join(map(repr, coded.columns))
     line = f"{len(grid.ids):,} series, identified by {names}, of {_from_to(grid.ids.lengths)} rows"
     lines = (line, *draft.lines("panel", "rows", "names", "columns", "times", "marks"), *doubled, *cut, *named)
@@ -277,12 +285,10 @@ def _panel(draft: Draft, *, keeps_ids: bool) -> Series:
         grid.observed,
         reading.policies,
         labels=labels,
-        ahead=(Ahead(decode_labels(beyond, draft.labels), ahead.rows, source, ids=ids_of(coded, ahead)),)
-        if known and len(ahead.rows)
-        else (),
+        ahead=ahead,
         time_format=draft.time_format,
-        unread=(*draft.unused, *(coded.columns if single else ())),
-        ids=None if single else grid.ids,
+        unread=tuple(draft.unused),
+        ids=grid.ids,
     )
 
 
@@ -406,13 +412,16 @@ def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str)
     numeric = [name for name in present if name not in roles.categorical]
     draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
     draft = with_labels(with_marks_as_empty(with_times(with_joined_hours(draft))))
-    ahead = _known_of_panel(draft, present) if roles.ids else _known_ahead(draft, present)
+    if roles.ids:
+        ahead = _known_of_panel(draft, read_ids(draft.table, roles.ids, draft.rows, source), present)
+    else:
+        ahead = _known_ahead(draft, present)
     return replace(ahead, notes=(*draft.lines("names", "rows", "columns", "times", "marks"), *ahead.notes))
 
 
-def _known_of_panel(draft: Draft, columns: list[str]) -> Ahead:
+def _known_of_panel(draft: Draft, coded: Coded, columns: list[str]) -> Ahead:
     """Return the known covariates of all rows of a long table, one row per id and time, empty cells as NaN."""
-    coded = read_ids(draft.table, draft.roles.ids, draft.rows, draft.source)
+    draft = replace(draft, chosen=columns)
     values, flaws = numbers_of(draft, empty_allowed=True)
     refuse_with_ids(flaws, coded, draft.rows)
     piece, notes = sorted_rows(draft, coded, values)

@@ -19,7 +19,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import future_index, seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.panel import PanelData
-from forecast.data.windows import evenly_spaced
+from forecast.data.windows import Windows, evenly_spaced
 from forecast.evaluation.achievable import achieved
 from forecast.evaluation.adaptive import Forms
 from forecast.evaluation.evaluate import Row, errors_by_part
@@ -136,7 +136,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "last_training_row": str(data.index[data.train_rows].max()),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
-        **({} if ids is None else {"origins": {part: len(own.steps.unique()) for part, own in data.parts.items()}}),
+        **({} if ids is None else {"origins": {part: _dates(data, own) for part, own in data.parts.items()}}),
         "scored_split": data.split.scored,
         "evaluation_stride": data.stride_of("test"),
         "windows_left_out": data.left_out,
@@ -145,6 +145,11 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "notes": list(data.notes),
         "warnings": data.warnings,
     }
+
+
+def _dates(data: ForecastData, windows: Windows) -> int:
+    """Return the number of dates at which windows begin."""
+    return data.index[windows.starts.cpu().numpy() + windows.context_length].nunique()
 
 
 def _has_known_ahead(data: ForecastData) -> bool:

@@ -6,7 +6,7 @@ import torch
 
 from forecast.common.files import replacing
 from forecast.common.finite import check_forecast
-from forecast.common.pictures import Lines, best_median_worst, draw_sheet
+from forecast.common.pictures import Lines, best_median_worst, draw_sheet, mean_errors
 from forecast.common.spreadsheet import write_frame
 from forecast.data.panel import PanelData
 from forecast.evaluation.evaluate import limits_of
@@ -43,7 +43,7 @@ def write_panel_forecast(run: Run, name: str, network: Informer, data: PanelData
     with replacing(run.path / FORECAST) as file:
         write_frame(file, pd.concat([ids, pd.Series(index, name=data.index.name), frame], axis=1), index=False)
     scale = data.target_scale[places, 0]
-    errors = np.nanmean(np.abs(forecast_values[..., 0] - truth_values[..., 0]), axis=1) / scale
+    errors = mean_errors(forecast_values[..., 0], truth_values[..., 0]) / scale
     measured = data.source.series.measured[targets[0]]
     panels = []
     for place in best_median_worst(errors):

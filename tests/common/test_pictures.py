@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from forecast.common.pictures import Lines, draw_forecast, draw_sheet, plot_line
+from forecast.common.pictures import SHEET, Lines, best_median_worst, draw_forecast, draw_sheet, mean_errors, plot_line
 
 HOURS = pd.date_range("2016-07-01", periods=16, freq="h")
 
@@ -75,3 +75,24 @@ def test_a_sheet_of_one_series_fills_its_width_and_one_of_four_has_three_in_a_ro
     assert one == [pytest.approx(0.94)]
     assert len(four) == 6
     assert max(four) < 0.32
+
+
+@pytest.mark.parametrize("step", ["5min", "15min", "h", "D", "W", "MS", "YS"])
+def test_a_sheet_finds_dates_for_its_axes_at_any_step(step: str, tmp_path: Path) -> None:
+    times = pd.date_range("2016-07-01", periods=64, freq=step)
+    values = pd.Series(np.arange(64.0), index=times)
+    lines = [Lines(str(count), values.iloc[:count], values.iloc[count : count + count // 3]) for count in (9, 36, 48)]
+    draw_sheet(tmp_path / "sheet.png", lines, "three series")  # matplotlib warns where it finds none
+    assert (tmp_path / "sheet.png").stat().st_size > 0
+
+
+def test_a_sheet_has_the_best_the_median_and_the_worst_series() -> None:
+    errors = np.array([5.0, 1, 9, 3, np.nan, 7, 2, 8, 4, 6, 0])
+    assert best_median_worst(errors) == [10, 1, 6, 8, 0, 9, 5, 7, 2]
+    assert sorted(best_median_worst(errors[:SHEET])) == list(range(SHEET))
+    assert sorted(best_median_worst(errors[:10])) == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+
+
+def test_errors_are_means_of_the_steps_with_a_truth() -> None:
+    truth = np.array([[1.0, np.nan, 3.0], [np.nan] * 3])
+    np.testing.assert_array_equal(mean_errors(np.zeros((2, 3)), truth), [2.0, np.nan])

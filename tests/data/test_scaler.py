@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.scaler import Scaler, check_spikes
+from forecast.data.scaler import Scaler, SeriesScaler, check_spikes, statistics_by_series
 from forecast.tables.files import read_table
 from tests.tables.test_series import shared
 
@@ -134,3 +134,53 @@ def test_a_forecast_has_the_decimals_of_a_100000th_of_a_deviation(scale: float, 
 
 def test_tiny_numbers_are_not_rounded() -> None:
     assert Scaler(np.zeros(1), np.array([1e-300]), ["load"]).decimals(["load"]) == {}
+
+
+def test_long_series_have_their_own_scale_and_short_ones_shrink_towards_the_pool() -> None:
+    random = np.random.default_rng(0)
+    lengths = [400, 400, 32, 4, 1, 40, 40]
+    series = np.repeat(np.arange(7), lengths)
+    levels = np.array([10.0, 1000, 50, 50, 50, 7, 0])[series]
+    values = (levels * (1 + 0.1 * random.standard_normal(len(series))))[:, None]
+    values[series == 5], values[series == 6] = 7.0, 0.0
+    mean, scale = (table[:, 0] for table in statistics_by_series(values, series, 7, None, 32))
+    for place in range(7):
+        own = values[series == place, 0]
+        assert mean[place] == pytest.approx(own.mean())
+        if place <= 2:
+            assert scale[place] == pytest.approx(own.std())
+    own, pool = values[series == 3, 0].std(), 0.1 * mean[3]
+    assert min(own, pool) * 0.8 < scale[3] < max(own, pool) * 1.2
+    assert scale[4] == pytest.approx(0.1 * mean[4], rel=0.2)  # one value has no deviation of its own
+    assert scale[5] == pytest.approx(0.1 * 7, rel=0.2)  # nor has a constant
+    assert scale[6] == 1.0
+    assert np.isfinite(scale).all()
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, -1e-9, 1e12])
+def test_constant_series_alone_have_a_positive_scale(value: float) -> None:
+    mean, scale = statistics_by_series(np.full((20, 1), value), np.repeat([0, 1], 10), 2, None, 32)
+    np.testing.assert_allclose(mean, value)
+    assert (scale > 0).all()
+
+
+def test_values_that_were_filled_change_no_scale() -> None:
+    random = np.random.default_rng(0)
+    values, series = random.normal(size=(80, 2)), np.repeat([0, 1], 40)
+    observed = random.random(values.shape) < 0.8
+    clean = statistics_by_series(np.where(observed, values, 0.0), series, 2, observed, 32)
+    poisoned = statistics_by_series(np.where(observed, values, 1e9), series, 2, observed, 32)
+    np.testing.assert_array_equal(clean, poisoned)
+
+
+def test_a_scaler_of_series_is_its_own_inverse_and_survives_a_file() -> None:
+    random = np.random.default_rng(0)
+    scaler = SeriesScaler(
+        random.normal(size=(3, 2)), random.uniform(1, 9, (3, 2)), ["y", "z"], [("a",), ("b",), ("c",)]
+    )
+    rows, series = random.normal(size=(6, 2)), np.array([0, 0, 1, 2, 2, 1])
+    back = scaler.inverse(scaler.transform(rows, series)[:, None], series)[:, 0]
+    np.testing.assert_allclose(back, rows)
+    again = SeriesScaler.from_dict(scaler.to_dict())
+    assert again.to_dict() == scaler.to_dict()
+    assert np.array_equal(again.mean, scaler.mean)

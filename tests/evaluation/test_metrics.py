@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from forecast.evaluation import metrics
-from forecast.evaluation.metrics import ErrorSums, skill, windows_at_once
+from forecast.evaluation.metrics import ErrorSums, seasonal_error, seasonal_errors, skill, windows_at_once
 
 # two windows, two steps, two series
 FORECAST = torch.tensor([[[1.0, 0.0], [2.0, 0.0]], [[0.0, 5.0], [0.0, 0.0]]])
@@ -120,3 +120,17 @@ def test_a_cpu_scores_as_many_numbers_together_as_a_chunk_and_a_gpu_all() -> Non
         assert windows_at_once(torch.empty(size, device="meta")) == 700
         assert windows_at_once(torch.empty(size, device="meta"), everywhere=True) == metrics.CHUNK // (720 * 21)
     assert windows_at_once(torch.empty(3, 2**19)) == windows_at_once(torch.empty(0, 2**19)) == 1
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_seasonal_error_of_each_series_is_that_of_its_rows_alone(gaps: bool) -> None:
+    random, lengths = np.random.default_rng(0), [30, 7, 8, 50]
+    series = np.repeat(np.arange(4), lengths)
+    values = random.normal(size=(len(series), 2))
+    observed = random.random(values.shape) < 0.7 if gaps else None
+    found = seasonal_errors(values, 7, series, 4, observed)
+    for place in (0, 2, 3):
+        own = series == place
+        expected = seasonal_error(values[own], 7, None if observed is None else observed[own])
+        np.testing.assert_allclose(found[place], expected)
+    assert np.isnan(found[1]).all()  # as long as a season

@@ -19,11 +19,12 @@ def roles_of(
     known: Sequence[str] = (),
     categorical: Sequence[str] = (),
     numeric: Sequence[str] = (),
+    ids: Sequence[str] = (),
 ) -> Roles:
     """Return the roles of `columns`, None: all of a table; `covariates` has the known ones too."""
     targets = None if columns is None else [name for name in columns if name not in covariates]
     past = [name for name in covariates if name not in known]
-    return Roles(targets, past, list(known), list(categorical), list(numeric))
+    return Roles(targets, past, list(known), list(categorical), list(numeric), ids=list(ids))
 
 
 def _parts(options: dict[str, Any]) -> tuple[Roles, Reading]:
