@@ -154,7 +154,7 @@ def table_of_means(table: pd.DataFrame) -> list[Floats]:
         means = [_means(past, logs, weight, names) for names in groups]
         recent = past[age <= YEAR]
         residuals = logs[age <= YEAR] - _looked_up(recent, groups, means)
-        quantiles = pd.Series(residuals).groupby(recent[STORE].to_numpy()).quantile(list(LEVELS)).unstack()
+        quantiles = pd.Series(residuals).groupby(recent[STORE].to_numpy()).quantile(np.array(LEVELS)).unstack()
         ahead = table[(table[TIME] >= first) & (table[TIME] < first + pd.Timedelta(days=HORIZON))]
         center = _looked_up(ahead, groups, means)
         spread = quantiles.reindex(ahead[STORE]).to_numpy()

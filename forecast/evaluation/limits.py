@@ -90,12 +90,12 @@ class Limits:
         crossed = (((past < low) & seen).any(1, keepdim=True), ((past > high) & seen).any(1, keepdim=True))
         lower = torch.where(crossed[0], -torch.inf, low.to(past))
         upper = torch.where(crossed[1], torch.inf, high.to(past))
-        shares = [self._share((past == limit) & seen, seen, horizon) for limit in (lower, upper)]
+        below, above = (self._share((past == limit) & seen, seen, horizon) for limit in (lower, upper))
         if not self.closed or future_known is None:
-            return WindowLimits(lower, upper, *shares)
+            return WindowLimits(lower, upper, below, above)
         states = [future_known[..., place] == value for place, value in self.closed]
         closed = torch.stack(states).any(0)[..., None] & lower.isfinite()  # (B, h, C)
-        return WindowLimits(lower.expand_as(closed), torch.where(closed, lower, upper), *shares, closed)
+        return WindowLimits(lower.expand_as(closed), torch.where(closed, lower, upper), below, above, closed)
 
     def _share(self, hit: Tensor, seen: Tensor, horizon: int) -> Tensor:
         """Return the share of the values at the phase of each step that are hits, (B, h, C)."""

@@ -320,7 +320,7 @@ class PanelForecaster(TrainedModel):
         forward = network.forward_quantiles if network.levels else network
         output = forward(past, inputs.past_known, inputs.future_known, observed)
         seen = None if observed is None else observed[..., :count]
-        limits = self._scaled_limits.at(past[..., :count], seen, self.horizon, codes, known[1])
+        limits = self._scaled_limits.at(past[..., :count], seen, self.horizon, codes, inputs.future_known)
         output = limits.clip(output)
         point = middle(output)
         if question.is_plain:

@@ -117,7 +117,7 @@ def as_frame(table: Any) -> pd.DataFrame:
         table = pyarrow.table(table).to_pandas()
     if isinstance(table.index, pd.DatetimeIndex):
         table = table.rename_axis(index="date" if table.index.name is None else table.index.name).reset_index()
-    return table.rename(columns=str)
+    return pd.DataFrame(table.rename(columns=str))
 
 
 def _settings(path: Path, options: Mapping[str, Any], *, verbose: bool) -> Settings:
