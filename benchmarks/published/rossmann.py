@@ -215,7 +215,7 @@ def words(variant: str, past: Path, folder: Path) -> list[str]:
     return ["data=rossmann", f"data.path={past}", *RECIPE, *VARIANTS[variant], f"output_dir={folder}"]
 
 
-RECIPE = ("experiment=rossmann", "training.progress=false")
+RECIPE = ("experiment=rossmann", "data.split.test=0", "training.progress=false")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

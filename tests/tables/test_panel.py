@@ -245,11 +245,11 @@ BAD: dict[str, tuple[Change, dict[str, Any], str]] = {
         {"ids": ["ds"]},
         "'ds' is the time column, not an id: correct data.id_columns",
     ),
-    "an unusual name": (renamed(unique_id="shop"), {}, "train on all of them with data.id_columns=[shop]"),
+    "an unusual name": (renamed(unique_id="shop"), {}, "train on all of them with 'data.id_columns=[shop]'"),
     "an unusual name of numbers": (
         lambda table: renamed(unique_id="shop")(with_ids(1, 2, 3)(table)),
         {},
-        "with data.id_columns=[shop]",
+        "with 'data.id_columns=[shop]'",
     ),
     "another step": (
         lambda table: pd.concat([long_table({"a": 40}), long_table({"b": 30}, frequency="2h")]),
