@@ -1,5 +1,6 @@
 """Results of a finished run: figures for TensorBoard, and the files of the run folder."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -156,9 +157,10 @@ def _has_known_ahead(data: ForecastData) -> bool:
     """Return whether the table has the known covariates of the horizon after its last target value."""
     series, known = data.source.series, data.source.roles.known
     empty = [name for name in data.encoder.empty_labels if name in data.encoder.categories]
+    if series.ids is not None:
+        rows = Counter(name for table in series.ahead for name in table.ids)
+        return all(rows[name] >= data.sizes["horizon"] for name in series.ids.names)
     try:
-        if series.ids is not None:
-            return bool(series.ahead)
         times = future_index(data.index, series.frequency, data.sizes["horizon"])
         clock = Clock.of(data.index, series.frequency)
         gather_known(series.ahead, known, times, times, clock, empty_allowed=empty)

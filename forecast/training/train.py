@@ -75,7 +75,8 @@ def train(
     interruption = Interruption(settings)
     with ExitStack() as stack:
         stack.enter_context(interruption.explained())
-        settings, source = follow_table(settings, source)
+        if settings.resume in (False, "auto"):  # a folder has its own lengths, and its own roles of the columns
+            settings, source = follow_table(settings, source)
         workers = stack.enter_context(Workers())
         start = stack.enter_context(start_state(settings, folder=folder, overrides=overrides))
         if start.result is not None:

@@ -122,7 +122,7 @@ def test_the_page_is_the_record() -> None:
     assert written == door.tables(door.read(door.PROGRAM / door.RECORD)), "run: python -m benchmarks.door --write …"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_short_form_goes_from_the_first_command_to_a_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], signals_and_threads: None
 ) -> None:

@@ -28,7 +28,9 @@ def test_bfloat16_is_within_the_bounds_of_the_check(arguments: dict[str, Any]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "value_width"), [(256, 20), (20, 150), (1, 1)])
+@pytest.mark.parametrize(
+    ("width", "value_width"), [pytest.param(256, 20, marks=pytest.mark.exhaustive), (20, 150), (1, 1)]
+)
 @pytest.mark.parametrize("arguments", FEW)
 def test_wide_and_narrow_heads_match(arguments: dict[str, Any], width: int, value_width: int) -> None:
     sizes = Sizes(batch=1, queries=9, keys=37, width=width, value_width=value_width)

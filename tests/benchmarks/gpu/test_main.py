@@ -13,7 +13,7 @@ from tests.support.small import read_rows
 SMALL = ["--device", "cpu", "--small"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_part_runs_on_small_shapes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: None, signals_and_threads: None
 ) -> None:
