@@ -29,7 +29,6 @@ from forecast.common.processes import environment, run_to_its_end
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.data.datamodule import ForecastData
-from forecast.data.download import data_folders
 from forecast.data.settings import DataSettings
 from forecast.data.sources import Source, load_source
 from forecast.data.split import split_rows
@@ -45,6 +44,7 @@ from forecast.predict.facts import calibration_of_run
 from forecast.runs.resume import read_config
 from forecast.runs.run import Architecture, Run
 from forecast.runs.settings import Settings
+from forecast.tables.download import data_folders
 from forecast.tables.roles import Roles
 from forecast.tables.series import series_from_frame
 from forecast.training.prepare import make_data

@@ -14,10 +14,10 @@ from forecast.common.errors import InputError
 from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
 from forecast.data.diagnostic import diagnostic_table
-from forecast.data.download import data_folders, locate
 from forecast.data.holidays import Holidays
 from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
+from forecast.tables.download import data_folders, locate
 from forecast.tables.flaws import value_word
 from forecast.tables.roles import KNOWN, PAST, Roles, static_values
 from forecast.tables.series import Series, read_series, series_from_frame

@@ -170,16 +170,12 @@ def _evaluate_share(
 ) -> Evaluation:
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
-    is_panel = windows.panel is not None
-    relative = None if units is None or is_panel else RelativeSums.zeros(units, windows.horizon, device)
-    by_id = SeriesSums.zeros(units, device) if units is not None and is_panel else None
+    relative, by_id = _sums_in_units(units, windows)
     if past is not None:
         calibration = past.adaptive.calibration
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
-    is_kept = _kept_mask(windows) if keep_residuals else torch.zeros(0, dtype=torch.bool)
-    none, no_scores = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
-    scores: list[tuple[Tensor, Tensor, Tensor]] = [(none, no_scores, no_scores)]
-    residuals: list[tuple[Tensor, Tensor, Tensor]] = []
+    kept = _Kept(windows) if keep_residuals else None
+    scores = [(torch.empty(0, dtype=torch.int64), *torch.empty(2, 0, dtype=torch.float64))]
     seen, timer = share.start, _Timer(only=len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
         for part, raw in _in_parts(batch, timer.forecast(forecaster, batch)):
@@ -191,36 +187,30 @@ def _evaluate_share(
                 relative.update(point, part.future, part.future_observed)
             scores.append((part.origin.cpu(), mse.cpu(), mae.cpu()))
             quantiles: list[Tensor] | None = None
-            if keep_residuals or intervals is not None:
+            if kept is not None or intervals is not None:
                 spread = spread_of(part)
                 own = None if own is None else own.near(point, spread)
                 if intervals is not None:
                     scaled = (forecast, spread) if past is None else past.scaled(part, forecast, spread)
                     intervals.update(*scaled, part.future, part.future_observed, own)
-                    if by_id is not None:
-                        quantiles = scored_quantiles(intervals.calibration, *scaled, own)
-                if keep_residuals:
-                    kept = is_kept[seen : seen + len(forecast)].nonzero()[:, 0].to(forecast.device)
-                    held = torch.zeros_like(part.future, dtype=torch.bool) if own is None else own.held(part.future)
-                    closed = None if own is None else own.closed
-                    kept_residuals = _residuals(part, forecast, kept, closed).cpu()
-                    residuals.append((kept_residuals, spread[kept].cpu(), held[kept].cpu()))
-            if by_id is not None:
-                assert part.series is not None
+                    quantiles = None if by_id is None else scored_quantiles(intervals.calibration, *scaled, own)
+                if kept is not None:
+                    kept.add(seen, part, forecast, spread, own)
+            if by_id is not None and part.series is not None:
                 by_id.update(part.series, point, part.future, part.future_observed, quantiles)
             seen += len(forecast)
         del part  # a view that would keep the whole batch during the next forecast
     assert seen == share.stop, f"{seen - share.start} of {len(share)} windows were scored"
     origin, window_mse, window_mae = (torch.cat(column).numpy() for column in zip(*scores, strict=True))
-    joined_residuals, spreads, held_targets = _joined(residuals, windows)
+    residuals, spreads, held = (None, None, None) if kept is None else _joined(kept.parts, windows)
     return Evaluation(
         sums=sums,
         origin=origin,
         mse=window_mse,
         mae=window_mae,
-        residuals=joined_residuals if keep_residuals else None,
-        spread=spreads if keep_residuals else None,
-        held=held_targets if keep_residuals else None,
+        residuals=residuals,
+        spread=spreads,
+        held=held,
         intervals=intervals,
         windows_per_s=timer.windows / timer.seconds if timer.seconds else float("nan"),
         relative=relative,
@@ -229,11 +219,29 @@ def _evaluate_share(
     )
 
 
-def _kept_mask(windows: Windows) -> Tensor:
-    """Return the mask (N,) of the windows whose residuals are kept."""
-    mask = torch.zeros(len(windows), dtype=torch.bool)
-    mask[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
-    return mask
+def _sums_in_units(units: Units | None, windows: Windows) -> tuple[RelativeSums | None, SeriesSums | None]:
+    """Return empty sums in original units: of one table, or of the series of a panel; None without units."""
+    if units is None:
+        return None, None
+    if windows.panel is not None:
+        return None, SeriesSums.zeros(units, windows.device)
+    return RelativeSums.zeros(units, windows.horizon, windows.device), None
+
+
+class _Kept:
+    """Residuals, spreads and held targets of the windows whose residuals are kept, in `parts`."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.mask = torch.zeros(len(windows), dtype=torch.bool)
+        self.mask[residual_places(len(windows), windows.horizon, windows.num_targets)] = True
+        self.parts: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def add(self, first: int, batch: Batch, forecast: Tensor, spread: Tensor, limits: WindowLimits | None) -> None:
+        """Add a batch whose first window is at the position `first`."""
+        kept = self.mask[first : first + len(forecast)].nonzero()[:, 0].to(forecast.device)
+        held = torch.zeros_like(batch.future, dtype=torch.bool) if limits is None else limits.held(batch.future)
+        closed = None if limits is None else limits.closed
+        self.parts.append((_residuals(batch, forecast, kept, closed).cpu(), spread[kept].cpu(), held[kept].cpu()))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from lightning.pytorch.loggers.logger import DummyLogger
 
-from forecast.common.errors import Interrupted
+from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import write_sealed
 from forecast.common.group import Group
 from forecast.common.place import Place
@@ -75,8 +75,11 @@ def train(
     interruption = Interruption(settings)
     with ExitStack() as stack:
         stack.enter_context(interruption.explained())
-        if settings.resume in (False, "auto"):  # a folder has its own lengths, and its own roles of the columns
+        try:
             settings, source = follow_table(settings, source)
+        except InputError:
+            if settings.resume in (False, "auto"):
+                raise  # else the folder names the ids of a long table, which the words need not
         workers = stack.enter_context(Workers())
         start = stack.enter_context(start_state(settings, folder=folder, overrides=overrides))
         if start.result is not None:

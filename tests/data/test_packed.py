@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.download import locate
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
+from forecast.tables.download import locate
 from forecast.tables.unpacking import LIMIT, content_sha256
 from tests.support.small import compose
 

@@ -44,7 +44,7 @@ CALLS: tuple[tuple[str, list[Any]], ...] = (
     ("pathlib.Path.write_text", ["{mark}", "x"]),
     ("forecast.common.files.write_json", ["{mark}", 1]),
     ("forecast.training.train.train", [{}]),
-    ("forecast.data.download.locate", ["x"]),
+    ("forecast.tables.download.locate", ["x"]),
     ("urllib.request.urlopen", ["{url}"]),
     ("socket.create_connection", [["127.0.0.1", 1]]),
     ("webbrowser.open", ["{url}"]),

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from forecast.attention import find
-from forecast.data.download import data_folders
 from forecast.data.windows import Windows, start_rows
 from forecast.model import build
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
+from forecast.tables.download import data_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED_DATA = ROOT.parent / "shared" / "data"

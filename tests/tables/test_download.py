@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data import download
-from forecast.data.download import locate
+from forecast.tables import download
+from forecast.tables.download import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 BODY = b"date,load\n2016-07-01,1\n" * 20_000
@@ -148,7 +148,7 @@ def test_an_address_that_cannot_be_trusted_is_not_opened(
 def test_a_server_that_falls_silent_is_given_up_and_leaves_nothing(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("forecast.data.download._TIMEOUT_S", 0.2)
+    monkeypatch.setattr("forecast.tables.download._TIMEOUT_S", 0.2)
     with pytest.raises(InputError, match=r"my.csv could not be downloaded \(timed out\): fetch"):
         locate("my.csv", url=f"{server}/stalled.csv", sha256=SHA256, data_dir=tmp_path)
     assert left(tmp_path) == []
@@ -158,7 +158,7 @@ def test_a_server_that_falls_silent_is_given_up_and_leaves_nothing(
 def killed(server: str, tmp_path: Path) -> Path:
     """Kill a process in the middle of its download of my.csv; return its folder."""
     code = (
-        "import sys; from pathlib import Path; from forecast.data import download; download.SCHEME = 'http://';"
+        "import sys; from pathlib import Path; from forecast.tables import download; download.SCHEME = 'http://';"
         "download.locate('my.csv', url=sys.argv[1], sha256='0' * 64, data_dir=Path(sys.argv[2]))"
     )
     words = [sys.executable, "-c", code, f"{server}/stalled.csv", str(tmp_path)]
