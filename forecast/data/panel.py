@@ -65,13 +65,11 @@ class PanelData(ForecastData):
         self._short_notes: list[str] = []
         self._budget_notes: list[str] = []
         self.strides: dict[str, int] = {}
-        self.first_origin = options.get("first_origin")
-        if self.first_origin is not None:
+        if options.get("first_origin") is not None:
             raise InputError("training.first_origin: not for a table with data.id_columns: set it to null")
         series = _aligned(source.series, split_by)
         series = self._without_short(series, split, horizon, drops_short)
         assert series.ids is not None
-        self.split_by = split_by
         padding = max(context_length, seasonal_period(series.frequency)) - self.least_context
         padded = _padded(series, padding)
         super().__init__(

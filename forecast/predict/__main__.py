@@ -204,11 +204,9 @@ def predict(
     forecaster.check_question(question)
     if attention is not None:
         _announce(forecaster, attention)
-    hashes = {path: sha256(path) for path in (source, *known) if path.is_file()}  # before reading: a file may grow
+    hashes = _hashes(source, *known)
     series = _read(forecaster, source, known, chosen=model is None and list(runs) == ["latest"])
-    for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
-        for note in notes:
-            print(f"{name}: {note}")
+    _print_notes(source, series)
     try:
         forecast = forecaster.answer(series, question)
     except MissingKnown as error:
@@ -216,6 +214,18 @@ def predict(
     outcome = Outcome(forecaster, series, source, known, question, forecast, forecaster.warnings(series), hashes)
     outcome.write(output, asked.layout)
     _report(outcome, output, picture, f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else "")
+
+
+def _hashes(*paths: Path) -> dict[Path, str]:
+    """Return the SHA-256 of the files, before they are read: a file may grow."""
+    return {path: sha256(path) for path in paths if path.is_file()}
+
+
+def _print_notes(source: Path, series: "Series") -> None:
+    """Print the changes to the input and to the tables of known covariates."""
+    for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
+        for note in notes:
+            print(f"{name}: {note}")
 
 
 def _predict_panel(
@@ -231,11 +241,9 @@ def _predict_panel(
         raise InputError(f"--layout {asked.layout}: the forecast of a long table has a column per target: leave it out")
     question = asked.question()
     forecaster.check_question(question)
-    hashes = {path: sha256(path) for path in (source, *known) if path.is_file()}
+    hashes = _hashes(source, *known)
     series = forecaster.read(source, known, asked.ids)
-    for name, notes in ((source, series.notes), *((table.source, table.notes) for table in series.ahead)):
-        for note in notes:
-            print(f"{name}: {note}")
+    _print_notes(source, series)
     try:
         forecast = forecaster.answer(series, question)
     except MissingKnown as error:

@@ -133,6 +133,11 @@ class TrainedModel:
         return None if self.facts is None else self.facts.attention
 
     @property
+    def least_context(self) -> int:
+        """Fewest rows of a series."""
+        return self.contract.least_context or self.context_length
+
+    @property
     def columns(self) -> list[str]:
         """Columns that an input must have."""
         return self.contract.columns
