@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.frequency import fixed_step, frequency_offset, from_wall_time, is_daily, to_wall_time
+from forecast.tables.times.frequency import fixed_step, frequency_offset, from_wall_time, is_daily, to_wall_time
 
 _DAY = 86_400.0
 _SHORTEST_MONTH = 28 * _DAY

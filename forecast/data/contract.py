@@ -12,11 +12,11 @@ from forecast.data.calendar import calendar_features, future_index
 from forecast.data.holidays import Holidays
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
 from forecast.data.scaler import Scaler, SeriesScaler
-from forecast.tables.clock import Clock
 from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
-from forecast.tables.timestamps import TimeFormat
+from forecast.tables.times.clock import Clock
+from forecast.tables.times.timestamps import TimeFormat
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,11 @@ from forecast.data.storage import IN_MEMORY, Placed, Placing, place
 from forecast.data.target_copies import MOST_COMPARED, check_copies, check_parts
 from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, Windows, causal_starts, check_measured, start_rows
-from forecast.tables.clock import Clock
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.sentinels import sentinel_warnings
 from forecast.tables.series import Rows, Series
+from forecast.tables.times.clock import Clock
 
 
 def _measured(series: Series, names: Sequence[str], rows: slice) -> pd.DataFrame:

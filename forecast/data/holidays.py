@@ -14,7 +14,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.text import is_plain
-from forecast.tables.frequency import frequency_offset
+from forecast.tables.times.frequency import frequency_offset
 
 MOST_DAYS = 7
 """Largest number of days before or after a holiday that are inputs."""

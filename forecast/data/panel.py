@@ -20,9 +20,9 @@ from forecast.data.storage import Placed
 from forecast.data.target_copies import MOST_COMPARED
 from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, SeriesRows, Windows, causal_starts, check_measured
-from forecast.tables.frequency import grid_places, whole_grid
 from forecast.tables.panel import NAMED, Ids, shown_id
 from forecast.tables.series import Rows, Series, only
+from forecast.tables.times.frequency import grid_places, whole_grid
 
 ENOUGH = 32
 """Training values from which the deviation of a series is its own alone."""

@@ -19,9 +19,9 @@ from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
 from forecast.tables.download import data_folders, locate
 from forecast.tables.flaws import value_word
+from forecast.tables.formats.unpacking import content_sha256
 from forecast.tables.roles import KNOWN, PAST, Roles, static_values
 from forecast.tables.series import Series, read_series, series_from_frame
-from forecast.tables.unpacking import content_sha256
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.data.known import KnownEncoder
-from forecast.tables.clock import Clock
 from forecast.tables.labels import EMPTY
 from forecast.tables.series import Ahead, Series
+from forecast.tables.times.clock import Clock
 
 SHOWN = 3
 """Largest number of column names in a message."""

@@ -14,10 +14,10 @@ from forecast.data.calendar import earlier_index, future_index
 from forecast.data.known import KnownEncoder
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.known import SHOWN, MissingKnown
-from forecast.tables.frequency import grid_places, whole_grid
 from forecast.tables.labels import EMPTY, decode_labels
 from forecast.tables.panel import Ids
 from forecast.tables.series import Ahead, Series
+from forecast.tables.times.frequency import grid_places, whole_grid
 
 
 class Inputs(NamedTuple):

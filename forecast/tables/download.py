@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from forecast.common.errors import InputError
-from forecast.tables.unpacking import content_sha256, find_file
+from forecast.tables.formats.unpacking import content_sha256, find_file
 
 _TIMEOUT_S = 30
 _PIECE = 1 << 16

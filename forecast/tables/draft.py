@@ -16,7 +16,7 @@ from forecast.tables.labels import encode_covariates
 from forecast.tables.long_tables import find_panel
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN, PAST, Roles
-from forecast.tables.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
+from forecast.tables.times.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import PACKED, PARQUET, TEXT
 from forecast.common.spreadsheet import unguard
 from forecast.common.text import is_plain
-from forecast.tables.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
+from forecast.tables.formats.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
 
 # the same numbers as from Parquet, to the last digit; the only mode of pandas from 3.1 on
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}

@@ -11,7 +11,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw
-from forecast.tables.frequency import grid_places, refuse_gaps, whole_grid
+from forecast.tables.times.frequency import grid_places, refuse_gaps, whole_grid
 
 DUPLICATES = ("error", "mean", "first", "last")
 MISSING = ("error", "ffill", "interpolate", "mask")

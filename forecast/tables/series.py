@@ -24,7 +24,6 @@ from forecast.tables.draft import (
 )
 from forecast.tables.files import read_table, rows_at_end
 from forecast.tables.flaws import Flaw, refuse
-from forecast.tables.frequency import resolve_frequency, shown_frequency
 from forecast.tables.labels import decode_labels, name_empty_cells
 from forecast.tables.long_tables import name_several_series
 from forecast.tables.numbers import rows_ahead, to_numbers, trailing_note
@@ -49,7 +48,8 @@ from forecast.tables.reading import Reading
 from forecast.tables.repair import STRICT, Filled, Policies, one_row_a_time, whole_table
 from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import Roles
-from forecast.tables.timestamps import PLAIN, TimeFormat
+from forecast.tables.times.frequency import resolve_frequency, shown_frequency
+from forecast.tables.times.timestamps import PLAIN, TimeFormat
 
 Rows = slice | np.ndarray
 """Rows of a table: consecutive ones, or their places in rising order."""

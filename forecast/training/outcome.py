@@ -30,8 +30,8 @@ from forecast.model.informer import Informer, flops_per_window
 from forecast.predict.known import gather_known
 from forecast.runs import results
 from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RESULT, SERIES, Run
-from forecast.tables.clock import Clock
 from forecast.tables.labels import decode_labels
+from forecast.tables.times.clock import Clock
 from forecast.training.fit import Fit
 from forecast.training.panel_outcome import write_panel_forecast
 from forecast.training.prepare import Preparation

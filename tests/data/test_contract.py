@@ -9,11 +9,11 @@ import pytest
 from forecast.data.contract import DataContract
 from forecast.data.known import KnownEncoder
 from forecast.data.scaler import Scaler
-from forecast.tables.clock import Clock
 from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
-from forecast.tables.timestamps import TimeFormat
+from forecast.tables.times.clock import Clock
+from forecast.tables.times.timestamps import TimeFormat
 
 PLAIN = DataContract(
     Roles(["load"]),

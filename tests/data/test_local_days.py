@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from forecast.data.calendar import earlier_index, future_index
-from forecast.tables.frequency import day_begins, from_wall_time, grid_places, to_wall_time
+from forecast.tables.times.frequency import day_begins, from_wall_time, grid_places, to_wall_time
 
 CASES = [
     ("Africa/Cairo", "00:00"),  # the clock goes on from 0 to 1

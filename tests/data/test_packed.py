@@ -8,7 +8,7 @@ from forecast.common.errors import InputError
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.tables.download import locate
-from forecast.tables.unpacking import LIMIT, content_sha256
+from forecast.tables.formats.unpacking import LIMIT, content_sha256
 from tests.support.small import compose
 
 ROWS = b"date,load\n" + b"".join(b"2016-07-01 %02d:00:00,%d\n" % (hour, hour) for hour in range(24))

@@ -14,8 +14,8 @@ from forecast.data.sources import load_source
 from forecast.data.split import split_rows
 from forecast.data.synthetic import simulate_transformer
 from forecast.predict.ensemble import load
+from forecast.tables.formats.unpacking import find_file
 from forecast.tables.repair import Policies
-from forecast.tables.unpacking import find_file
 from forecast.training.command_line import help_text
 from forecast.training.sweep.overrides import check_choices
 from forecast.training.train import train

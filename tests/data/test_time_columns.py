@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.tables.series import Series
-from forecast.tables.timestamps import TimeFormat
+from forecast.tables.times.timestamps import TimeFormat
 from tests.support.examples import real_file
 from tests.support.reading import series_from_frame
 from tests.support.small import compose, write

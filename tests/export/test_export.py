@@ -20,8 +20,8 @@ from forecast.predict.__main__ import main as predict
 from forecast.predict.exported import sealed
 from forecast.predict.forecaster import Forecaster
 from forecast.runs.run import Run
-from forecast.tables.clock import Clock
 from forecast.tables.repair import Policies
+from forecast.tables.times.clock import Clock
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.contracts import with_contract

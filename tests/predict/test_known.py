@@ -6,9 +6,9 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.predict.known import MissingKnown, gather_known
-from forecast.tables.clock import UNKNOWN, Clock
 from forecast.tables.labels import EMPTY
 from forecast.tables.series import Ahead
+from forecast.tables.times.clock import UNKNOWN, Clock
 
 BERLIN = "Europe/Berlin"
 

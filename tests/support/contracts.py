@@ -10,9 +10,9 @@ import numpy as np
 from forecast.data.contract import DataContract
 from forecast.data.scaler import Scaler
 from forecast.predict.forecaster import Forecaster
-from forecast.tables.clock import Clock
 from forecast.tables.reading import Reading
 from forecast.tables.roles import Roles
+from forecast.tables.times.clock import Clock
 
 
 def contract_of(targets: Sequence[str] = ("load",), context_length: int = 20, **options: Any) -> DataContract:

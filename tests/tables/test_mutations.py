@@ -14,10 +14,10 @@ from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.data.scaler import Scaler
 from forecast.predict.forecaster import Forecaster
-from forecast.tables.clock import Clock
 from forecast.tables.reading import Reading
 from forecast.tables.roles import Roles
 from forecast.tables.series import Series, read_series
+from forecast.tables.times.clock import Clock
 from tests.support import mutated
 from tests.support.mutated import BYTES, CELLS, COLUMNS, FORMS, PARQUET, Mutated
 from tests.support.small import CONTEXT, HORIZON

@@ -16,10 +16,10 @@ from forecast.data.settings import DataSettings
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.tables.clock import UNKNOWN, Clock
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
 from forecast.tables.series import Series
+from forecast.tables.times.clock import UNKNOWN, Clock
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.contracts import contract_of, with_contract

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.tables.clock import UNKNOWN, Clock
+from forecast.tables.times.clock import UNKNOWN, Clock
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30", "-03:00"])

@@ -13,7 +13,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from forecast.common.errors import InputError
-from forecast.tables.parquet_pages import rows_and_bytes
+from forecast.tables.formats.parquet_pages import rows_and_bytes
 
 LIMIT = "FORECAST_MAX_TABLE_MIB"
 """Environment variable with the largest unpacked size of a compressed table, in MiB."""

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.frequency import day_begins, fixed_step, frequency_offset, is_daily
+from forecast.tables.times.frequency import day_begins, fixed_step, frequency_offset, is_daily
 
 UNKNOWN = "?"
 """The zone of times whose time zone has no name that pandas can read."""

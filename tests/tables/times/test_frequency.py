@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.tables.frequency import frequency_offset
+from forecast.tables.times.frequency import frequency_offset
 from tests.support.reading import series_from_frame
 
 

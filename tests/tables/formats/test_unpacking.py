@@ -17,9 +17,9 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.predict.__main__ import main as predict
 from forecast.tables.files import read_table
-from forecast.tables.parquet_pages import rows_and_bytes
+from forecast.tables.formats.parquet_pages import rows_and_bytes
+from forecast.tables.formats.unpacking import LIMIT, MOST_COLUMNS
 from forecast.tables.repair import Policies
-from forecast.tables.unpacking import LIMIT, MOST_COLUMNS
 from tests.conftest import TinyRun
 from tests.support.reading import series_from_frame
 from tests.support.small import snapshot

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.tables.timestamps import TimeFormat, find_time_column, holds_times, parse_times
+from forecast.tables.times.timestamps import TimeFormat, find_time_column, holds_times, parse_times
 
 
 def parse(*cells: object, date_format: str | None = None) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:

@@ -1,0 +1,1 @@
+"""Formats of files: their size limits, and what is in them before a table is."""
