@@ -12,6 +12,7 @@ from forecast.data.calendar import calendar_features, future_index
 from forecast.data.holidays import Holidays
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
 from forecast.data.scaler import Scaler, SeriesScaler
+from forecast.tables.formats.layout import Layout
 from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
@@ -102,6 +103,7 @@ class DataContract:
             time_column=data["time_column"],
             time_format=TimeFormat.of(data),
             frequency=data["frequency"],
+            layout=Layout.of(data.get("layout", {})),
             policies=Policies.of(data),
             last_rows=data.get("last_rows"),
             merges_series=bool(data.get("merged")),
@@ -135,6 +137,7 @@ class DataContract:
             "shown_frequency": self.shown,
             "merged": list(self.merged) or None,
             "last_rows": reading.last_rows,
+            "layout": reading.layout.facts() or None,
         }
         data = {
             **self.roles.facts(),

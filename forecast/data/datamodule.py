@@ -394,6 +394,7 @@ class ForecastData(lightning.LightningDataModule):
             series.policies,
             last_rows=series.last_rows,
             merges_series=bool(series.merged),
+            layout=series.layout,
         )
         return DataContract(
             roles,

@@ -12,6 +12,7 @@ from forecast.common.text import is_plain
 from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
 from forecast.tables.files import tidy_name
+from forecast.tables.formats.layout import Layout
 from forecast.tables.reading import Reading
 from forecast.tables.repair import DUPLICATES, MISSING, Policies
 from forecast.tables.roles import OPTIONS, Roles
@@ -87,6 +88,24 @@ class DataSettings:
     )
     noise: float = option(
         "Standard deviation of the noise; that of the future without it is 1.", default=0.2, above=0, only=DIAGNOSTIC
+    )
+    delimiter: str | None = option(
+        "Character between the cells of a text file, or tab; null: recognized.", default=None, only=FILE
+    )
+    decimal: str | None = option('Decimal mark of numbers, "." or ","; null: recognized.', default=None, only=FILE)
+    thousands: str | None = option(
+        """Mark of thousands in numbers, such as "." or " "; null: recognized.""", default=None, only=FILE
+    )
+    encoding: str | None = option("Encoding of a text file, such as cp1252; null: recognized.", default=None, only=FILE)
+    header_row: int | None = option(
+        "Row of the column names; null: recognized.", unit="rows", default=None, least=1, only=FILE
+    )
+    skip_footer: int | None = option(
+        "Lines at the end that are no data; null: recognized.", unit="lines", default=None, least=0, only=FILE
+    )
+    columns: list[Any] | None = option("Names of all columns of a file without a header.", default=None, only=FILE)
+    sheet: str | int | None = option(
+        "Sheet of a workbook, its name or number; null: the first with a table.", default=None, only=FILE
     )
     time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
     time_columns: list[Any] | None = option(
@@ -189,6 +208,11 @@ class DataSettings:
         return TimeFormat.of({"time_columns": self.time_columns, "date_format": self.date_format})
 
     @property
+    def layout(self) -> Layout:
+        """The layout of the file, as far as it is given."""
+        return Layout.of({key: getattr(self, key) for key in Layout.__dataclass_fields__})
+
+    @property
     def roles(self) -> Roles:
         """The roles of the columns; properties of the targets are checked once the targets are known."""
         keys = {**OPTIONS, "categorical": "categorical", "perfect_foresight": "perfect_foresight"}
@@ -205,6 +229,7 @@ class DataSettings:
             self.policies,
             last_rows=self.last_rows,
             merges_series=self.targets is not None,
+            layout=self.layout,
         )
 
     def _check_together(self) -> None:

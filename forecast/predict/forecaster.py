@@ -23,10 +23,10 @@ from forecast.predict.contexts import Model, TrainedModel
 from forecast.predict.exported import open_exported
 from forecast.predict.facts import calibration_of_run, calibration_of_text
 from forecast.predict.forecast import Forecast, Question
-from forecast.predict.input import ENDS_IN_GAP, described, read_input, without_training_options
+from forecast.predict.input import ENDS_IN_GAP, described, read_as_trained, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
 from forecast.runs.run import MANIFEST, Run
-from forecast.tables.files import read_table, tidy_names
+from forecast.tables.files import tidy_names
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN
@@ -123,9 +123,9 @@ class Forecaster(TrainedModel):
 
         `known` are more files with known covariates of the horizon: the first with a value counts, the input last.
         """
-        series = self._checked(read_table(Path(path)), str(path))
+        series = self._checked(read_as_trained(self.contract, path), str(path))
         for other in reversed(known):
-            series = self._with_known(series, read_table(Path(other)), str(other))
+            series = self._with_known(series, read_as_trained(self.contract, other), str(other))
         return self._with_unknown_noted(series)
 
     def predict(

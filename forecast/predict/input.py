@@ -1,9 +1,10 @@
 """Check that a table has the columns, frequency and length that a trained model requires."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,8 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
-from forecast.tables.files import tidy_names
+from forecast.tables.files import read_table, tidy_names
+from forecast.tables.formats.layout import RECOGNIZED
 from forecast.tables.series import Series, series_from_frame
 from forecast.tables.times.timestamps import holds_times
 
@@ -42,6 +44,17 @@ def described(data: object) -> str:
 
 CONVERSIONS = ("to_pandas", "to_dataframe", "toPandas")
 """Methods by which tables of other packages become DataFrames of pandas."""
+
+
+def read_as_trained(contract: DataContract, path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Return the raw table of a file, read as in training if it has the layout that training names."""
+    layout = contract.reading.layout
+    if layout != RECOGNIZED:
+        with suppress(InputError):
+            table = read_table(path, layout)
+            if set(contract.columns) <= set(tidy_names(table, os.fspath(path))[0].columns):
+                return table
+    return read_table(path)
 
 
 class MissingColumns(InputError):

@@ -22,10 +22,10 @@ from forecast.model.normalization import window_spread
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.facts import calibration_of_run
 from forecast.predict.forecast import Question
-from forecast.predict.input import MissingColumns, without_training_options
+from forecast.predict.input import MissingColumns, read_as_trained, without_training_options
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.runs.run import MANIFEST, Run
-from forecast.tables.files import read_table, tidy_names
+from forecast.tables.files import tidy_names
 from forecast.tables.labels import decode_labels
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
 from forecast.tables.reading import Reading
@@ -139,9 +139,9 @@ class PanelForecaster(TrainedModel):
         `known` are more tables with known covariates of the horizon: the first with a value counts, the input last.
         `ids` are the series to keep; empty: all.
         """
-        series = self._checked(read_table(Path(path)), str(path), ids)
+        series = self._checked(read_as_trained(self.contract, path), str(path), ids)
         for other in reversed(known):
-            series = self._with_known(series, read_table(Path(other)), str(other))
+            series = self._with_known(series, read_as_trained(self.contract, other), str(other))
         return series
 
     def predict(

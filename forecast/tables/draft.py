@@ -12,6 +12,7 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.files import tidy_name, tidy_names, without_counters
 from forecast.tables.flaws import Flaw
+from forecast.tables.formats.text import ORIGIN
 from forecast.tables.labels import encode_covariates
 from forecast.tables.long_tables import find_panel
 from forecast.tables.reading import Reading
@@ -26,8 +27,8 @@ class Draft:
     `table` has the raw cells, one row per record in any order, `rows` the row numbers (N,) of a spreadsheet, whose
     header is row 1, and `times` the times, read as `time_format` says. `chosen` are the columns of the series, `unused`
     the others. `merged` identify series which become one, and `labels` are those of categorical columns. `notes` are
-    lines on the changes by their kind: "panel", "rows", "names", "columns", "times", "marks" or "order". Options can
-    accept the `flaws`. `source` names the table in messages.
+    lines on the changes by their kind: "file", "panel", "rows", "names", "columns", "times", "marks" or "order".
+    Options can accept the `flaws`. `source` names the table in messages.
     """
 
     source: str
@@ -48,9 +49,10 @@ class Draft:
     @classmethod
     def of(cls, frame: pd.DataFrame, roles: Roles, reading: Reading, source: str) -> "Draft":
         """Return the draft of a frame, with tidy names."""
+        _, on_file = frame.attrs.get(ORIGIN, (2, ()))
         frame, notes = tidy_names(frame, source)
         reading = replace(reading, time_column=tidy_name(reading.time_column))
-        return cls(source, roles.tidied(), reading, frame).noted("names", notes)
+        return cls(source, roles.tidied(), reading, frame).noted("file", on_file).noted("names", notes)
 
     def noted(self, kind: str, notes: Sequence[str]) -> "Draft":
         """Return the draft with more notes of a kind."""
@@ -113,7 +115,8 @@ def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
 def without_empty_rows(draft: Draft) -> Draft:
     """Return the draft with row numbers and without blank rows."""
     table = draft.table
-    draft = replace(draft, rows=np.arange(2, len(table) + 2))
+    first, _ = draft.table.attrs.get(ORIGIN, (2, ()))
+    draft = replace(draft, rows=np.arange(first, len(table) + first))
     empty = table.isna().all(axis=1).to_numpy()
     if not empty.any():
         return draft

@@ -1,10 +1,7 @@
 """The raw table of a file, by its type: CSV, packed CSV or Parquet."""
 
-import csv
 import io
 import os
-import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,32 +12,20 @@ import pyarrow
 
 from forecast.common.errors import InputError
 from forecast.common.files import PACKED, PARQUET, TEXT
-from forecast.common.spreadsheet import unguard
-from forecast.common.text import is_plain
-from forecast.tables.formats.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
+from forecast.tables.formats.layout import RECOGNIZED, Layout
+from forecast.tables.formats.text import check_names, read_text
+from forecast.tables.formats.unpacking import read_parquet_bytes
 
-# the same numbers as from Parquet, to the last digit; the only mode of pandas from 3.1 on
-_EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 _DAMAGED_PARQUET = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
-_DATE_LIKE = re.compile(r"\s*(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})([^\d.].*)?$")
-_MONTH_NAMED = re.compile(r"\s*(\d{1,2}([- ])[A-Za-z]{3}\2\d{4}|(19|20)\d{2}-(0[1-9]|1[0-2]))( .*)?$")
-"""Dates such as 01-Jul-2016, and months such as 2016-07."""
-_NONE = "None"
-_EMPTY_WORDS = [
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"),
-    *("N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
-]
-"""The words that pandas reads as an empty cell, without None."""
 _SHOWN = 12
 """Largest number of names in a note."""
 MOST_JUMPS = 0.01
 """Largest share of rows at which a counter may jump: a logger starts again, or loses rows."""
 LEAST_COUNTED = 30
 """Least number of rows of a named counter: a few small numbers may rise by chance."""
-_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
+def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.DataFrame:
     """Return the raw table of a file, one row per record; raise InputError if the file is not a table."""
     path = Path(path)
     try:
@@ -52,7 +37,7 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
         if name.endswith(PARQUET):
             return _read_parquet(path)
         if name.endswith((TEXT, TEXT + PACKED)):
-            return _read_csv(path)
+            return read_text(path, layout)
         if not path.exists():
             raise InputError(f"{path}: no such file: check the path")
     except OSError as error:
@@ -71,122 +56,6 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     except _DAMAGED_PARQUET as error:
         reason = str(error).splitlines()[0][:100] if str(error) else "unknown reason"
         raise InputError(f"{path} cannot be read as Parquet ({reason}): write the file again") from error
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    content = _text_bytes(path)
-    header = _read_header(content, path)
-    try:
-        table: pd.DataFrame = pd.read_csv(
-            io.BytesIO(content),
-            names=header,
-            header=0,
-            index_col=False,
-            encoding="utf-8-sig",
-            skip_blank_lines=False,  # a blank line counts as a row, to keep the row numbers
-            low_memory=False,  # one type per column
-            keep_default_na=False,
-            na_values=_EMPTY_WORDS,
-            **_EXACT,
-        )
-        return _without_none(table)
-    except pd.errors.EmptyDataError as error:
-        raise InputError(f"{path} has no rows below its header: add data") from error
-    except (pd.errors.ParserError, csv.Error) as error:
-        raise InputError(f"{path}: {_parser_complaint(error)}") from error
-
-
-def _text_bytes(path: Path) -> bytes:
-    """Return the unpacked content of the file, checked to be UTF-8 text."""
-    content = read_gzip(path) if path.name.lower().endswith(PACKED) else read_file(path)
-    if not content.strip(b"\xef\xbb\xbf \t\r\n"):
-        raise InputError(f"{path} is empty: choose another file")
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{path} is UTF-16 text: save it as UTF-8")
-    zero = content.find(b"\0")
-    if zero >= 0:
-        row = content.count(b"\n", 0, zero) + 1
-        raise InputError(f"{path}, row {row}: a zero byte: the file is binary or damaged: save it as CSV text")
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        row = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}, row {row}: not UTF-8 text (or binary): save the file as UTF-8") from error
-    return content
-
-
-def _read_header(content: bytes, path: Path) -> list[str]:
-    """Return the checked column names, with the blanks at their ends; an empty name becomes `Unnamed: 0`."""
-    records = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline=""))
-    header: list[str] = []
-    try:
-        header = [cell.replace(cell.strip(), unguard(cell.strip()), 1) for cell in next(records, [])]
-        first = next(records, [])
-    except csv.Error:  # a cell has more characters than the reader accepts
-        row = 2 if header else 1
-        raise InputError(
-            f"{path}, row {row}: a quotation mark is never closed, or a cell exceeds 131,072 characters: correct it"
-        ) from None
-    check_columns(len(header), path)
-    if header and header[0].lower().startswith("sep="):
-        raise InputError(f"{path}, row 1: {header[0]!r} is a line for Excel: delete it, and save the file with commas")
-    marks = [word for mark, word in _OTHER_DELIMITERS.items() if header and mark in header[0]]
-    if marks and (len(header) < 2 or _is_in_cells(first, header[0])):
-        hint = ""
-        if marks[0] == _OTHER_DELIMITERS[";"]:  # a decimal comma is likely, and cannot stay
-            hint = f", in pandas: read_csv({path.name!r}, sep=';', decimal=',').to_csv('commas.csv', index=False)"
-        raise InputError(f"{path}, row 1: columns are separated by {marks[0]}: save the file with commas{hint}")
-    if len(header) < 2:
-        raise InputError(f"{path}, row 1: one column only: a date column and a value column are needed")
-    if len(first) > len(header):
-        raise InputError(
-            f"{path}, row 2: {len(first)} cells under {len(header)} column names: "
-            "use equally long lines, and points as decimal marks"
-        )
-    if 0 < len(first) < len(header) and not all(cell.strip() for cell in header[:-1]):  # values would move
-        raise InputError(
-            f"{path}, row 2: {len(first)} cells under {len(header)} column names, of which one is empty: "
-            "remove its comma, or use equally long lines"
-        )
-    dates = [cell for cell in header if _is_date_like(cell)]
-    if dates:
-        raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a header row")
-    header = [cell if cell.strip() else f"Unnamed: {position}" for position, cell in enumerate(header)]
-    check_names([cell.strip() for cell in header], str(path))
-    return header
-
-
-def _is_in_cells(cells: list[str], name: str) -> bool:
-    """Return whether a cell of the first row has a separator that the name of the first column has too."""
-    return any(mark in name and any(mark in cell for cell in cells) for mark in _OTHER_DELIMITERS)
-
-
-def _is_date_like(cell: str) -> bool:
-    """Return whether a cell looks like a date, and not like the code of a meter (1.8.0) or an address (10.0.0.1)."""
-    if _MONTH_NAMED.match(cell):
-        return True
-    if (match := _DATE_LIKE.match(cell)) is None:
-        return False
-    first, _, middle, last, _ = match.groups()
-    year_first = len(first) == 4 and 1 <= int(last) <= 31
-    year_last = len(last) in (2, 4) and 1 <= int(first) <= 31
-    return 1 <= int(middle) <= 31 and (year_first or year_last)
-
-
-def _without_none(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the word None as an empty cell, except among words, where it is a label."""
-    for place in range(table.shape[1]):
-        column = table.iloc[:, place]
-        if pd.api.types.is_numeric_dtype(column.dtype) or not (none := column == _NONE).any():
-            continue
-        others = column.mask(none)
-        words = others.dropna().astype(str)
-        numbers = pd.to_numeric(words, errors="coerce").notna()
-        if len(words) and numbers.all():
-            table.isetitem(place, others.to_numpy(np.float64))
-        elif numbers.any() or words.map(_is_date_like).any():
-            table.isetitem(place, others.array)
-    return table
 
 
 def tidy_names(frame: pd.DataFrame, source: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -268,25 +137,3 @@ def _counts_rows(column: pd.Series) -> bool:
 
 def _is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
-
-
-def check_names(names: list[str], source: str) -> None:
-    """Raise InputError for a duplicate column name, or one with control characters."""
-    if steering := [name for name in names if not is_plain(name)]:
-        raise InputError(f"{source}, row 1: the column name {steering[0]!r} has control characters: rename it")
-    doubled = [name for name, count in Counter(names).items() if count > 1] if len(set(names)) < len(names) else []
-    if doubled:
-        raise InputError(f"{source}, row 1: column {doubled[0]!r} appears twice: rename one of the two")
-
-
-def _parser_complaint(error: Exception) -> str:
-    """Return the pandas error in one line with its row; pandas counts lines from 1, like a spreadsheet."""
-    text = " ".join(str(error).split())
-    ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
-    if ragged:
-        expected, row, seen = ragged.groups()
-        return f"row {row}: {seen} cells where the header has {expected}: use equally long lines"
-    unclosed = re.search(r"EOF inside string starting at row (\d+)", text)
-    if unclosed:
-        return f"row {int(unclosed[1]) + 1}: a quotation mark is never closed: close or remove it"
-    return f"not a CSV table ({text[:100]}): save it again as CSV"

@@ -1,5 +1,6 @@
 """Cells of a table as numbers, and the rows after the last target value."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,9 @@ from forecast.tables.flaws import Flaw, list_word
 
 LARGEST_NUMBER = float(np.finfo(np.float32).max)
 """Largest number that a model reads."""
+
+_ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+"""A comma of which nothing says whether it marks decimals or thousands."""
 
 _GAPS_WORD = "data.missing=mask"
 _AS_TRAINED = "write numbers with a decimal point and without unit, or true and false, as in training"
@@ -105,14 +109,19 @@ def _parse(column: pd.Series, rows: np.ndarray, source: str, where: str) -> np.n
     for place in unread:
         text = str(column.iloc[place])
         if text.strip():
-            raise Flaw(
-                source,
-                f"{where}, row {rows[place]}",
-                f"{text[:40]!r} is not a number",
-                "write it with a decimal point and without unit or thousands separator, or leave its column out of "
-                "data.targets",
-            )
+            raise Flaw(source, f"{where}, row {rows[place]}", f"{text[:40]!r} is not a number", _cure_of(text))
     return numbers
+
+
+def _cure_of(text: str) -> str:
+    """Return what to do about a cell that is no number."""
+    left_out = "or leave its column out of data.targets"
+    if _ONE_GROUP.fullmatch(text.strip()):
+        return (
+            f'set data.decimal="," if it is {text.strip().replace(",", ".")}, or data.thousands="," if it is '
+            f"{text.strip().replace(',', '')}, {left_out}"
+        )
+    return f"write it with a decimal point and without unit or thousands separator, {left_out}"
 
 
 def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[str]) -> np.ndarray:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.repair import STRICT, Policies
 from forecast.tables.times.timestamps import PLAIN, TimeFormat
 
@@ -35,6 +36,8 @@ class Reading:
         Number of last rows that stay although a column has no value yet; its first value fills them.
     empty_labels
         Columns in which an empty cell is a label; None: all columns with labels.
+    layout
+        Delimiter, marks of numbers, encoding and header of a text file.
     too_few
         Function that returns why a number of rows is too small; None: it is not.
     """
@@ -48,6 +51,7 @@ class Reading:
     fewer_allowed: bool = False
     kept_rows: int = 0
     empty_labels: Sequence[str] | None = None
+    layout: Layout = RECOGNIZED
     too_few: Callable[[int], str | None] = field(default=_enough, repr=False, compare=False)
 
     @property

@@ -24,6 +24,7 @@ from forecast.tables.draft import (
 )
 from forecast.tables.files import read_table, rows_at_end
 from forecast.tables.flaws import Flaw, refuse
+from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.labels import decode_labels, name_empty_cells
 from forecast.tables.long_tables import name_several_series
 from forecast.tables.numbers import rows_ahead, to_numbers, trailing_note
@@ -105,6 +106,8 @@ class Series:
         Number of rows to which a table was limited, the last by time; None: no limit.
     ids
         The series of a panel and their rows; None: one series.
+    layout
+        The layout of its file, as far as it was given.
     """
 
     frame: pd.DataFrame
@@ -120,6 +123,7 @@ class Series:
     unread: tuple[str, ...] = ()
     last_rows: int | None = None
     ids: Ids | None = None
+    layout: Layout = RECOGNIZED
 
     @property
     def num_steps(self) -> int:
@@ -158,7 +162,7 @@ ALL_TARGETS, AS_WRITTEN = Roles(), Reading()
 
 def read_series(path: str | os.PathLike[str], roles: Roles = ALL_TARGETS, reading: Reading = AS_WRITTEN) -> Series:
     """Return the series in a .csv, .csv.gz or .parquet file, as `series_from_frame` reads it."""
-    return series_from_frame(read_table(path), roles, reading, source=os.fspath(path))
+    return series_from_frame(read_table(path, reading.layout), roles, reading, source=os.fspath(path))
 
 
 def series_from_frame(
@@ -219,7 +223,7 @@ def series_from_frame(
     return Series(
         pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=draft.chosen, copy=False),
         step,
-        (*draft.lines("panel", "rows", "names", "columns", "times", "marks", "order"), *filled.notes),
+        (*draft.lines("file", "panel", "rows", "names", "columns", "times", "marks", "order"), *filled.notes),
         filled.observed,
         draft.reading.policies,
         None if shown == step else shown,
@@ -229,6 +233,7 @@ def series_from_frame(
         draft.time_format,
         tuple(name for name in draft.unused if name not in draft.merged),
         draft.reading.last_rows,
+        layout=draft.reading.layout,
     )
 
 
@@ -272,7 +277,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     grid = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
     names = " and ".join(map(repr, coded.columns))
     line = f"{len(grid.ids):,} series, identified by {names}, of {_from_to(grid.ids.lengths)} rows"
-    lines = (line, *draft.lines("panel", "rows", "names", "columns", "times", "marks"), *doubled, *cut, *named)
+    lines = (line, *draft.lines("file", "panel", "rows", "names", "columns", "times", "marks"), *doubled, *cut, *named)
     return Series(
         pd.DataFrame(
             np.asfortranarray(grid.values),
@@ -289,6 +294,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
         time_format=draft.time_format,
         unread=tuple(draft.unused),
         ids=grid.ids,
+        layout=reading.layout,
     )
 
 
