@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from forecast.common.errors import InputError, NotFiniteError
+    from forecast.overview.understanding import read_table
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
@@ -20,6 +21,7 @@ _MODULES = {
     "PanelForecaster": "predict.panel",
     "fit": "training.from_python",
     "load": "predict.ensemble",
+    "read_table": "overview.understanding",
 }
 """The public names, and the module of each."""
 
@@ -32,6 +34,7 @@ __all__ = [
     "PanelForecaster",
     "fit",
     "load",
+    "read_table",
 ]
 
 

@@ -19,6 +19,8 @@ class InputError(ValueError):
     """
 
     exit_code = 2
+    words: tuple[str, ...] = ()
+    """Options of a training that accept the input as it is, as `data.missing=mask`."""
 
     def __init__(self, message: str = "") -> None:
         words = re.sub(rf"[^\s,]{{{LONG_WORD},}}", lambda word: shortened(word[0], LONG_WORD), message)

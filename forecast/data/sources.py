@@ -18,7 +18,7 @@ from forecast.data.holidays import Holidays
 from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
 from forecast.tables.download import data_folders, locate
-from forecast.tables.flaws import value_word
+from forecast.tables.flaws import Flaws, value_word
 from forecast.tables.formats.unpacking import content_sha256
 from forecast.tables.roles import KNOWN, PAST, Roles, static_values
 from forecast.tables.series import Series, read_series, series_from_frame
@@ -72,7 +72,11 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
     else:
         path = _path(config)
         digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
-        series = read_series(path, roles, reading)
+        try:
+            series = read_series(path, roles, reading)
+        except Flaws as error:
+            error.args = (f"{error}; to see the whole table: forecast data {shlex.quote(str(path))}",)
+            raise
         _check_date_format_acts(config, series, path)
     if series.ids is not None:
         roles = replace(roles, ids=list(series.ids.columns))

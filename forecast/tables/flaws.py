@@ -14,6 +14,10 @@ _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*")
 _WORDS_OF_HYDRA = ("null", "true", "false", "nan", "inf")
 
 
+class Flaws(InputError):
+    """Several problems of one table."""
+
+
 class Flaw(InputError):
     """A problem of a table that prevents its use as a series.
 
@@ -39,6 +43,11 @@ class Flaw(InputError):
         self.source, self.where, self.problem, self.cure, self.word = source, where, problem, cure, word
         self.count, self.unit, self.rows = count, unit, rows
 
+    @property
+    def words(self) -> tuple[str, ...]:  # type: ignore[override]  # the word may be set later
+        """The option that accepts the flaw, if one does."""
+        return () if self.word is None else (self.word,)
+
 
 EFFECT = {
     "data.missing": "fills {what} and never scores them; mask tells the model of them, ffill and interpolate do not",
@@ -57,8 +66,13 @@ def refuse(flaws: Sequence[Flaw], more: str | None = None) -> None:
     """
     if more is not None:
         raise InputError(f"{more}; also, {_complaint(flaws)}" if flaws else more)
+    if len(flaws) == 1:
+        raise flaws[0]
     if flaws:
-        raise flaws[0] if len(flaws) == 1 else InputError(_complaint(flaws))
+        error = Flaws(_complaint(flaws))
+        if all(flaw.word is not None for flaw in flaws):
+            error.words = tuple(dict.fromkeys(word for flaw in flaws for word in flaw.words))
+        raise error
 
 
 def _complaint(flaws: Sequence[Flaw]) -> str:

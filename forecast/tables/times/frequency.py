@@ -235,7 +235,7 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
         source,
         f", row {rows[first]}",
         f"after {before} the row for {absent} is missing ({missing:,} missing in total, at one row per "
-        f"{_step_words(frequency)}{_clock_changes(times, jumps, frequency)})",
+        f"{step_words(frequency)}{_clock_changes(times, jumps, frequency)})",
         "add the rows, correct data.frequency, or train with data.missing=ffill, interpolate or mask"
         if fillable
         else "add the rows, correct data.frequency, or resample the table to longer steps, such as days",
@@ -249,7 +249,7 @@ def refuse_gaps(times: pd.DatetimeIndex, places: np.ndarray, frequency: str, row
 _NAMES = {"min": "minute", "h": "hour", "D": "day", "B": "business day", "W": "week", "MS": "month", "ME": "month"}
 
 
-def _step_words(frequency: str) -> str:
+def step_words(frequency: str) -> str:
     """Return a frequency in words: h is hour, 15min is 15 minutes."""
     match = re.fullmatch(r"(\d*)([A-Za-z]+)(?:-\w+)?", frequency)
     if match is None or match[2] not in _NAMES:

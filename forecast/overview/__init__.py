@@ -1,0 +1,1 @@
+"""What the program understands of a table, before a training."""
