@@ -9,7 +9,7 @@ COMMANDS = {
     "train": ("training.command_line", "train, score and save a model; with -m, a sweep"),
     "predict": ("predict.__main__", "forecast the steps after a table with a trained model"),
     "report": ("report.__main__", "compare finished runs"),
-    "data": ("overview.__main__", "what is understood of a table, and the words to train with"),
+    "data": ("overview.command", "what is understood of a table, and the words to train with"),
     "plan": ("plan.__main__", "time and memory of a training before it starts"),
     "benchmark": ("benchmark.__main__", "time and memory of the attention mechanisms"),
     "check": ("check.__main__", "check the mechanisms, also your own"),

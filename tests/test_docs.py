@@ -34,6 +34,7 @@ from benchmarks.published.record import read_rows
 from benchmarks.studies.parity import WORDS as PARITY_WORDS
 from benchmarks.time_to_quality import __main__ as time_to_quality
 from forecast import attention
+from forecast.__main__ import COMMANDS
 from forecast.attention._parsing import attention_arguments
 from forecast.check.candidate import Candidate
 from forecast.check.tables import BEGIN, END, markdown
@@ -220,6 +221,8 @@ def test_every_line_for_a_shell_is_a_command_that_exists(line: str) -> None:
     elif program in ("pytest", "bash"):
         files = [word.partition("::")[0] for word in rest if "/" in word]
         assert all((ROOT / file).exists() for file in files), line
+    elif program == "forecast":
+        assert rest[0] in COMMANDS, line
     elif program == "mkdocs":
         assert rest[0] in ("build", "serve"), line
     else:

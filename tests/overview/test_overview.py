@@ -9,7 +9,7 @@ import pytest
 
 import forecast
 from forecast.common.errors import InputError
-from forecast.overview.__main__ import main
+from forecast.overview.command import main
 from forecast.overview.picture import _drawn
 from forecast.overview.understanding import season_of, understand
 from forecast.tables.series import series_from_frame

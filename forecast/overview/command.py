@@ -2,7 +2,6 @@
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,7 +98,3 @@ def _command(table: Path, words: Sequence[str], seen: "Understanding") -> str:
     own = [word if word.startswith("data.") else f"data.{word}" for word in words]
     options = ["data=csv", value_word("data.path", str(table)), *own, *seen.words]
     return " ".join(["python train.py", *map(shlex.quote, options)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
