@@ -75,7 +75,7 @@ def test_a_masked_model_accepts_past_observed_or_reads_everything(preset: str) -
     check_all(captured, ".pt2", model, architecture, contexts)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # in each run tests/export/test_export.py exports a run that masks gaps
 @pytest.mark.parametrize("suffix", formats())
 @pytest.mark.parametrize("name", mechanisms(set(ARGUMENTS) - {"efficient", "taylor"}))  # they mask as linear does
 def test_mechanisms_are_exported_with_hidden_steps(name: str, suffix: str) -> None:

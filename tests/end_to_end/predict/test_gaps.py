@@ -35,7 +35,7 @@ def holed(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([copy.drop(index=[*range(100, 110), *LAST_GAP]), copy.loc[[670]]])
 
 
-@pytest.fixture(scope="module", params=["ffill", "interpolate", "mask"])
+@pytest.fixture(scope="module", params=[pytest.param("ffill", marks=pytest.mark.exhaustive), "interpolate", "mask"])
 def repaired(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     """Train on a file with gaps under each policy."""
     folder = tmp_path_factory.mktemp("repaired")
