@@ -26,10 +26,13 @@ from forecast.predict.input import MissingColumns, read_as_trained, without_trai
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
-from forecast.tables.labels import decode_labels
+from forecast.tables.labels import decode_labels, label_of
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
 from forecast.tables.reading import Reading
 from forecast.tables.series import Series, only, read_known, series_from_frame
+
+Wanted = str | int | Sequence[str | int | Id]
+"""Ids of series that a user asks for: one, or several."""
 
 BATCH = 256
 """Series that are forecast together."""
@@ -132,7 +135,7 @@ class PanelForecaster(TrainedModel):
         self,
         path: str | os.PathLike[str],
         known: Sequence[str | os.PathLike[str]] = (),
-        ids: Sequence[str] = (),
+        ids: Wanted = (),
     ) -> Series:
         """Read a long table, checked and repaired as in training; raise InputError if it does not fit.
 
@@ -151,7 +154,7 @@ class PanelForecaster(TrainedModel):
         *,
         levels: Sequence[float] = (),
         quantile: float | None = None,
-        ids: Sequence[str] = (),
+        ids: Wanted = (),
         beyond_training: bool = False,
     ) -> pd.DataFrame:
         """Forecast the steps after the last row of each series of `frame`.
@@ -166,7 +169,8 @@ class PanelForecaster(TrainedModel):
         levels, quantile, beyond_training
             As for `Forecaster.predict`.
         ids
-            The series to forecast, as text; of several id columns, their labels joined by commas. Empty: all.
+            The series to forecast: one id or several, as text or numbers; of several id columns tuples, or text with
+            the labels joined by commas. Empty: all.
 
         Returns
         -------
@@ -186,7 +190,7 @@ class PanelForecaster(TrainedModel):
             series = self._with_known(series, known, "the known table")
         return self.answer(series, question).table(self.decimals, naive=False)
 
-    def _checked(self, frame: pd.DataFrame, source: str, ids: Sequence[str]) -> Series:
+    def _checked(self, frame: pd.DataFrame, source: str, ids: Wanted) -> Series:
         """Return the panel of a frame, checked and repaired as in training, with the series that are asked for."""
         contract = self.contract
         frame, notes = tidy_names(frame, source)
@@ -212,22 +216,22 @@ class PanelForecaster(TrainedModel):
         past = decode_labels(series.frame[contract.encoder.categorical], series.labels)
         return replace(series, notes=(*notes, *series.notes, *contract.encoder.unknown_notes(past)))
 
-    def _of_training(self, series: Series, source: str, ids: Sequence[str]) -> Series:
+    def _of_training(self, series: Series, source: str, ids: Wanted) -> Series:
         """Return the panel with the series that are asked for; refuse those that training did not have."""
         own = series.ids
         assert own is not None
-        if ids:
+        if asked := _joined(ids):
             joined = {",".join(name): place for place, name in enumerate(own.names)}
-            if absent := [name for name in ids if name not in joined]:
+            if absent := [name for name in asked if name not in joined]:
                 listed = ", ".join(list(joined)[:NAMED])
                 raise InputError(f"--ids {absent[0]}: {source} has no such series, only {listed} …: correct the id")
-            series = only(series, np.array(sorted({joined[name] for name in ids})))
+            series = only(series, np.array(sorted({joined[name] for name in asked})))
             assert series.ids is not None
             own = series.ids
         elif own.empty:
             raise InputError(
                 f"{source}, {shown_id(own.columns, own.empty[0])}: no target has a value ({len(own.empty):,} such "
-                "series): add values, or name the others with --ids"
+                "series): add values, or name the others with --ids (ids=[…] in Python)"
             )
         trained = set(self.scales.names)
         if unknown := [name for name in own.names if name not in trained]:
@@ -235,14 +239,14 @@ class PanelForecaster(TrainedModel):
             more = " …" if len(unknown) > NAMED else ""
             raise InputError(
                 f"{source}: {len(unknown):,} of {len(own):,} series were not in training: {named}{more}: train again "
-                "with them, or name the others with --ids"
+                "with them, or name the others with --ids (ids=[…] in Python)"
             )
         if (short := own.lengths < self.least_context).any():
             place = int(np.argmax(short))
             raise InputError(
                 f"{source}, {own.shown(place)}: it has {own.lengths[place]} rows, and {int(short.sum()):,} series have "
                 f"fewer than {self.least_context}: give at least {self.least_context} rows of each, or name the "
-                "others with --ids"
+                "others with --ids (ids=[…] in Python)"
             )
         return series
 
@@ -328,6 +332,12 @@ class PanelForecaster(TrainedModel):
         assert self.facts is not None
         count = len(self.targets)
         return self.facts.limits.scaled(self.scales.mean[:, :count], self.scales.scale[:, :count])
+
+
+def _joined(ids: Wanted) -> list[str]:
+    """Return ids as `--ids` writes them, the labels of several columns joined by a comma."""
+    each = [ids] if isinstance(ids, str | int) else list(ids)
+    return [",".join(map(label_of, item)) if isinstance(item, tuple) else label_of(item) for item in each]
 
 
 def seasonal_naive(series: Series, stops: np.ndarray, targets: list[str], period: int, horizon: int) -> np.ndarray:

@@ -189,6 +189,11 @@ def test_ids_that_are_not_asked_for_may_be_new(model: PanelForecaster, expected:
     np.testing.assert_allclose(of(found, 4)["sales"], of(expected, 4)["sales"], atol=1e-3)
 
 
+@pytest.mark.parametrize("ids", [4, "4", [4], ("4",), [("4",)]], ids=repr)
+def test_ids_may_be_numbers_and_one_needs_no_list(model: PanelForecaster, ids: Any) -> None:
+    assert model.predict(stores(), ids=ids)["store"].unique().tolist() == ["4"]
+
+
 def test_the_seasonal_naive_forecast_reads_its_own_series_or_repeats_its_last_value() -> None:
     series = series_from_frame(long_table({"a": 60, "b": 10, "c": 40}))
     assert series.ids is not None

@@ -35,4 +35,4 @@ def _parsed(cells: pa.Array, pattern: str) -> np.ndarray:
     """Return the times (N,) of cells in a format; each different cell is parsed once."""
     coded = cells.dictionary_encode()
     read = pd.to_datetime(pd.Series(coded.dictionary.to_pylist()), format=pattern, errors="coerce")
-    return read.to_numpy("M8[ns]")[coded.indices.to_numpy()]
+    return np.asarray(read.to_numpy("M8[ns]")[coded.indices.to_numpy()])
