@@ -15,7 +15,7 @@ from forecast.tables.files import tidy_name
 from forecast.tables.reading import Reading
 from forecast.tables.repair import DUPLICATES, MISSING, Policies
 from forecast.tables.roles import OPTIONS, Roles
-from forecast.tables.times.timestamps import TimeFormat
+from forecast.tables.times.time_format import TimeFormat
 
 LARGEST_SEED = 2**32 - 1
 """Largest seed that numpy and Lightning accept."""

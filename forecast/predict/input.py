@@ -13,7 +13,7 @@ from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.tables.files import tidy_names
 from forecast.tables.series import Series, series_from_frame
-from forecast.tables.times.timestamps import holds_times
+from forecast.tables.times.forms import holds_times
 
 ENDS_IN_GAP = "ends in a gap"
 """Beginning of the note on an input whose last rows lack values."""

@@ -15,10 +15,8 @@ from forecast.tables.flaws import Flaw, list_word, refuse
 from forecast.tables.labels import label_of
 from forecast.tables.numbers import has_value, to_numbers
 from forecast.tables.repair import DOUBLED_WORD, merge_rows
+from forecast.tables.roles import USUAL_IDS
 from forecast.tables.times.frequency import grid_places, resolve_frequency, whole_grid
-
-USUAL_IDS = ("unique_id", "item_id", "series_id")
-"""Names by which a column of ids is found in a long table: those of Nixtla, of GluonTS and fev, and of others."""
 
 NAMED = 3
 """Series that a message names."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from forecast.tables.repair import STRICT, Policies
-from forecast.tables.times.timestamps import PLAIN, TimeFormat
+from forecast.tables.times.time_format import PLAIN, TimeFormat
 
 
 def _enough(rows: int) -> str | None:

@@ -13,7 +13,7 @@ from forecast.tables.draft import (
     Draft,
     check_present,
     with_chosen_columns,
-    with_joined_hours,
+    with_joined_parts,
     with_labels,
     with_marks_as_empty,
     with_series_merged,
@@ -49,7 +49,7 @@ from forecast.tables.repair import STRICT, Filled, Policies, one_row_a_time, who
 from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import Roles
 from forecast.tables.times.frequency import resolve_frequency, shown_frequency
-from forecast.tables.times.timestamps import PLAIN, TimeFormat
+from forecast.tables.times.time_format import PLAIN, TimeFormat
 
 Rows = slice | np.ndarray
 """Rows of a table: consecutive ones, or their places in rising order."""
@@ -197,7 +197,7 @@ def series_from_frame(
     draft = with_time_column(Draft.of(frame, roles, reading, source))
     draft = without_empty_rows(draft)
     draft = without_counting_columns(draft)
-    draft = with_joined_hours(draft)
+    draft = with_joined_parts(draft)
     draft = with_chosen_columns(draft)
     draft = with_times(draft)
     draft = _with_ids(draft)
@@ -411,7 +411,7 @@ def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str)
         check_present(roles.known[:1], columns, source, "the names of its columns")
     numeric = [name for name in present if name not in roles.categorical]
     draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
-    draft = with_labels(with_marks_as_empty(with_times(with_joined_hours(draft))))
+    draft = with_labels(with_marks_as_empty(with_times(with_joined_parts(draft))))
     if roles.ids:
         ahead = _known_of_panel(draft, read_ids(draft.table, roles.ids, draft.rows, source), present)
     else:

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.tables.times.timestamps import TimeFormat, find_time_column, holds_times, parse_times
+from forecast.tables.times.forms import holds_times
+from forecast.tables.times.time_format import TimeFormat
+from forecast.tables.times.timestamps import find_time_column, parse_times
 
 
 def parse(*cells: object, date_format: str | None = None) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
