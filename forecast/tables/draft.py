@@ -21,6 +21,7 @@ from forecast.tables.times.forms import holds_times
 from forecast.tables.times.parts import find_clock, join_parts
 from forecast.tables.times.time_format import PLAIN, TimeFormat
 from forecast.tables.times.written import read_times
+from forecast.tables.transposed import upright
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,22 @@ class Draft:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, roles: Roles, reading: Reading, source: str) -> "Draft":
-        """Return the draft of a frame, with tidy names."""
+        """Return the draft of a frame, with tidy names, and with its dates in rows."""
         frame, notes = tidy_names(frame, source)
-        reading = replace(reading, time_column=tidy_name(reading.time_column))
-        return cls(source, roles.tidied(), reading, frame).noted("names", notes)
+        reading, roles = replace(reading, time_column=tidy_name(reading.time_column)), roles.tidied()
+        table = upright(
+            frame,
+            source,
+            reading.time_format.date_format,
+            roles.ids,
+            time_column=reading.time_column,
+            is_panel=bool(roles.ids),
+        )
+        if table.ids and not roles.ids:
+            roles = replace(roles, ids=list(table.ids))
+        if table.date_format is not None:
+            reading = replace(reading, time_format=replace(reading.time_format, date_format=table.date_format))
+        return cls(source, roles, reading, table.frame).noted("names", (*notes, *table.notes))
 
     def noted(self, kind: str, notes: Sequence[str]) -> "Draft":
         """Return the draft with more notes of a kind."""

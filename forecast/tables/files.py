@@ -18,6 +18,7 @@ from forecast.common.files import PACKED, PARQUET, TEXT
 from forecast.common.spreadsheet import unguard
 from forecast.common.text import is_plain
 from forecast.tables.formats.unpacking import check_columns, read_file, read_gzip, read_parquet_bytes
+from forecast.tables.transposed import is_header_of_dates
 
 # the same numbers as from Parquet, to the last digit; the only mode of pandas from 3.1 on
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
@@ -149,7 +150,7 @@ def _read_header(content: bytes, path: Path) -> list[str]:
             "remove its comma, or use equally long lines"
         )
     dates = [cell for cell in header if _is_date_like(cell)]
-    if dates:
+    if dates and not is_header_of_dates(header, first):
         raise InputError(f"{path}, row 1: {dates[0]!r} is data, not a column name: add a header row")
     header = [cell if cell.strip() else f"Unnamed: {position}" for position, cell in enumerate(header)]
     check_names([cell.strip() for cell in header], str(path))

@@ -50,6 +50,7 @@ from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import Roles
 from forecast.tables.times.frequency import resolve_frequency, shown_frequency
 from forecast.tables.times.time_format import PLAIN, TimeFormat
+from forecast.tables.times.zones import with_zone_proposed
 
 Rows = slice | np.ndarray
 """Rows of a table: consecutive ones, or their places in rising order."""
@@ -354,7 +355,7 @@ def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRo
         return draft.noted("order", notes), unique
     except Flaw as flaw:
         unique, notes = merged("first")
-        return draft.flawed(flaw).noted("order", notes), unique
+        return draft.flawed(with_zone_proposed(flaw, draft.times, draft.time_column)).noted("order", notes), unique
 
 
 def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:

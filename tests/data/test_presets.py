@@ -30,7 +30,18 @@ PUBLIC = [name for name in PRESETS if name not in ("csv", *GENERATED)]
 EVERY = {"name", "source", "time_column", "targets", "past_covariates", "frequency", "split"}
 EVERY |= {"calendar", "duplicates", "missing", "known_covariates", "static_covariates", "categorical"}
 EVERY |= {"perfect_foresight", "holidays", "holidays_before", "holidays_after"}
-FILE = {"path", "file_name", "url", "sha256", "about", "missing_values", "time_columns", "date_format", "last_rows"}
+FILE = {
+    "path",
+    "file_name",
+    "url",
+    "sha256",
+    "about",
+    "missing_values",
+    "time_columns",
+    "date_format",
+    "time_zone",
+    "last_rows",
+}
 FILE |= {"id_columns", "split_by", "least_context", "short_series"}
 WINDOWS = {"kind", "windows", "window_look_back", "window_horizon", "types", "distance", "unit", "noise", "seed"}
 ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "file": FILE}

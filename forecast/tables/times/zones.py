@@ -1,6 +1,7 @@
 """Times of a named zone: local times on their way to instants, and the names of zones behind a time."""
 
 import difflib
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.tables.flaws import Flaw
 
 EARLIER, LATER = 1, 2
 """Marks of an hour that occurs twice: the one in summer time, and the one after the clocks moved back."""
@@ -45,7 +47,6 @@ _PROPOSED = (
     *("Europe/Berlin", "America/New_York", "Europe/London", "Europe/Helsinki", "Australia/Sydney"),
     *("Pacific/Auckland", "America/Santiago", "America/Sao_Paulo", "Asia/Jerusalem", "America/Havana"),
 )
-_EUROPE = {"cet": "Europe/Berlin", "cest": "Europe/Berlin", "mez": "Europe/Berlin", "mesz": "Europe/Berlin"}
 
 
 def check_zone(name: object) -> None:
@@ -62,11 +63,19 @@ def check_zone(name: object) -> None:
 
 
 def proposed_zone(times: pd.DatetimeIndex, hint: str = "") -> str | None:
-    """Return the first usual zone whose clocks move back at all these local times, or the one that a text names."""
-    for word in hint.replace("/", " ").replace("(", " ").replace(")", " ").split():
-        if word in ZONES and ZONES[word][1] != "UTC":
-            return ZONES[word][1]
-    return next((zone for zone in _PROPOSED if len(times) and is_doubled(times, zone).all()), None)
+    """Return the first usual zone whose clocks move back at all these local times, one that a text names first."""
+    named = [ZONES[word][1] for word in re.findall(r"[A-Z]{2,5}", hint) if word in ZONES]
+    return next((zone for zone in (*named, *_PROPOSED) if len(times) and is_doubled(times, zone).all()), None)
+
+
+def with_zone_proposed(flaw: Flaw, times: pd.DatetimeIndex, time_column: str) -> Flaw:
+    """Return the flaw of doubled local times, with the option that tells them apart if clocks move back at all."""
+    doubled = pd.DatetimeIndex(times[times.duplicated()].unique())
+    if times.tz is not None or (zone := proposed_zone(doubled, time_column)) is None:
+        return flaw
+    cure = f"the clocks move back there: set their time zone, such as data.time_zone={zone}"
+    word = f"data.time_zone={zone}"
+    return Flaw(flaw.source, flaw.where, flaw.problem, cure, word, count=flaw.count, unit=flaw.unit)
 
 
 def is_doubled(times: pd.DatetimeIndex, zone: str) -> np.ndarray:
