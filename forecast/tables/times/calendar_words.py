@@ -29,11 +29,11 @@ _WEEKDAYS = """
     mar
 """  # mar is also March: a weekday only beside another month
 _PARTS = {
-    "year": "year yr yyyy jahr annee an ano anio anno jaar ejercicio",
+    "year": "year yr yyyy yy jahr annee an ano anio anno jaar ejercicio",
     "month": "month mon mm monat mois mes mese maand mth",
     "day": "day dd dayofmonth mday tag jour dia giorno dag",
     "hour": "hour hr hh he hb hourending hourbeginning hourend stunde std heure hora ora uur",
-    "minute": "minute min mi minuten minuto minuut mn",
+    "minute": "minute min mi mm minuten minuto minuut mn",
     "second": "second sec sekunde seconde segundo secondo ss",
     "date": "date datum fecha data dato",
     "time": "time uhrzeit zeit heure hora ora uur tijd tijdstip clock timeofday hhmm horaire orario tod",
@@ -46,7 +46,7 @@ _PARTS = {
 }
 _TIMES = """
     timestamp datetime dates times ds unix epoch ts unixtime unixtimestamp zeitstempel
-    zeitpunkt fechahora horodatage momento moment
+    zeitpunkt yyyymm yyyymmdd yyyymmddhh ymd fechahora horodatage momento moment
     mtu opentime closetime utc period years months days
 """
 _FILLERS = frozenset(
@@ -109,6 +109,6 @@ def _words_of(name: str) -> list[str]:
 
 
 _BY_PART = {kind: frozenset(words.split()) for kind, words in _PARTS.items()}
-_SHORT = "an mon mi min mn mm sec ss data slot block interval dd h he hb clock trim"
+_SHORT = "yy an mon mi min mn mm sec ss data slot block interval dd h he hb clock trim"
 """Words that are parts of a time only beside others."""
 _TIME_WORDS = frozenset(_TIMES.split()).union(*_BY_PART.values()) - frozenset(_SHORT.split())

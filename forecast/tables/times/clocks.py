@@ -13,6 +13,7 @@ from forecast.tables.times.time_format import TimeFormat
 from forecast.tables.times.zones import EARLIER, LATER
 
 _SAMPLE = 100
+_HOUR = 3_600 * 10**9  # nanoseconds
 _CLOCK = re.compile(
     r"(?:0 days )?(?P<hour>\d{1,2})[:.hH-](?P<minute>\d{2})(?:[:.m-](?P<second>\d{2})(?:[.,](?P<part>\d{1,9}))?)?"
     r"(?: ?(?P<half>[AaPp]\.? ?[Mm]\.?))?(?: ?(?:[hH]|[Uu]hr|hrs?|uur))?(?: ?(?P<mark>[ABXabx*]))?"
@@ -64,11 +65,16 @@ def _read_clock(cell: str) -> tuple[int, int] | None:
     return seconds * 10**9 + part, _MARKS.get((parts.get("mark") or "").upper(), 0)
 
 
-def read_clock(column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat) -> tuple[Clock, TimeFormat]:
-    """Return the times of day in a column of clocks, hours or periods, and the format with what was found."""
+def read_clock(
+    column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat, *, counts: bool = False
+) -> tuple[Clock, TimeFormat]:
+    """Return the times of day in a column of clocks, hours or periods, and the format with what was found.
+
+    In a column of hours (`counts`), 1:00 to 24:00 are the hours 1 to 24.
+    """
     if pd.api.types.is_numeric_dtype(column.dtype):
         numbers = column.to_numpy(np.float64, na_value=np.nan)
-        if time_format.first_hour is None and (fraction := _of_fractions(numbers)) is not None:
+        if time_format.first_hour is None and (fraction := _of_fractions(numbers, where)) is not None:
             return fraction, time_format
         return _of_numbers(column, numbers, np.zeros(len(column), dtype=np.int64), rows, where, time_format)
     text = to_text(column).fillna("")
@@ -76,7 +82,10 @@ def read_clock(column: pd.Series, rows: np.ndarray, where: str, time_format: Tim
     clocks = [_read_clock(str(cell)) for cell in cells]
     if all(clock is not None for clock in clocks):
         pairs = np.array([clock for clock in clocks if clock is not None], dtype=np.int64).reshape(-1, 2)[codes]
-        return Clock(pairs[:, 0], pairs[:, 1]), time_format
+        since, marks = pairs[:, 0], pairs[:, 1]
+        if counts and not (since % _HOUR).any() and (since > 0).all() and (since == 24 * _HOUR).any():
+            return _of_numbers(column, since / _HOUR, marks, rows, where, time_format)
+        return Clock(since, marks), time_format
     if 2 * sum(clock is not None for clock in clocks) > len(clocks):
         bad = next(place for place, clock in enumerate(clocks) if clock is None)
         place = int(np.argmax(codes == bad))
@@ -90,12 +99,28 @@ def read_clock(column: pd.Series, rows: np.ndarray, where: str, time_format: Tim
     return _of_numbers(column, numbers, np.array(marks, dtype=np.int64)[codes], rows, where, time_format)
 
 
-def _of_fractions(numbers: np.ndarray) -> Clock | None:
-    """Return shares of a day, as a spreadsheet writes times of day; None for other numbers."""
-    inside = np.isfinite(numbers) & (numbers >= 0) & (numbers < 1)
-    if not inside.all() or not (numbers % 1).any():
+def _of_fractions(numbers: np.ndarray, where: str) -> Clock | None:
+    """Return hours with minutes (18.3 is 18:30), hours with a fraction, or shares of a day; None for other numbers.
+
+    Of the first two, the reading counts whose minutes are equally spaced.
+    """
+    if not (np.isfinite(numbers).all() and (numbers >= 0).all() and (numbers < 24).all() and (numbers % 1).any()):
         return None
-    return Clock(np.rint(numbers * 86_400).astype(np.int64) * 10**9, np.zeros(len(numbers), dtype=np.int64))
+    hours, rest = np.floor(numbers), numbers % 1
+    readings = [minutes for minutes in (rest * 100, rest * 60) if _are_spaced(minutes)]
+    if numbers.max() < 1:
+        readings = [numbers * 1440]
+        hours = np.zeros(len(numbers))
+    if len(readings) != 1:
+        raise InputError(f"{where}: its numbers are no clear times of day: write them as 18:30:00")
+    seconds = hours * 3600 + np.rint(readings[0] * 60)
+    return Clock(seconds.astype(np.int64) * 10**9, np.zeros(len(numbers), dtype=np.int64))
+
+
+def _are_spaced(minutes: np.ndarray) -> bool:
+    """Return whether minutes are whole, and divide the hour into equal steps from 0 on."""
+    distinct = np.unique(np.rint(minutes * 100) / 100)
+    return bool((distinct % 1 == 0).all() and np.array_equal(distinct, np.arange(len(distinct)) * 60 / len(distinct)))
 
 
 def _of_numbers(

@@ -7,7 +7,7 @@ import pandas as pd
 from forecast.tables.flaws import Flaw
 from forecast.tables.times.clocks import holds_clocks
 from forecast.tables.times.forms import holds_times
-from forecast.tables.times.numbered import find_numbered_column
+from forecast.tables.times.numbered import find_numbered_column, propose_numbered_column
 from forecast.tables.times.parts import find_calendar, find_clock
 from forecast.tables.times.timestamps import find_time_column
 from forecast.tables.times.written import find_spelled_column
@@ -33,5 +33,7 @@ def find_times(
             return (name, *find_clock(table, name, taken, ids)), None
         if date_format is None and (spelled := find_spelled_column(table, [*taken, *ids], source)) is not None:
             return (spelled[0], *find_clock(table, spelled[0], taken, ids)), spelled[1]
+        if date_format is None:
+            propose_numbered_column(table, [*taken, *ids], source)
     name, ambiguous = find_time_column(table, source, date_format)
     return (name,), ambiguous

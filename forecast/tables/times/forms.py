@@ -1,10 +1,13 @@
 """Forms of dates in text: their patterns, and the reading of a column by one format."""
 
 import re
+import shlex
 import warnings
 
 import numpy as np
 import pandas as pd
+
+from forecast.tables.flaws import value_word
 
 _SAMPLE = 100
 _TIME = r"(?:(?P<gap>[T ])(?P<hour>\d{1,2}):\d{2}(?P<second>:\d{2})?(?P<part>[.]\d+)?(?P<half> ?[AaPp][Mm])?)?"
@@ -87,8 +90,14 @@ def patterns_of(form: re.Match[str]) -> dict[str, str]:
 
 
 def formats_of(form: re.Match[str]) -> str:
-    """Return the possible formats of the form for a message."""
-    return " or ".join(patterns_of(form).values())
+    """Return the options with the possible formats of the form, for a message."""
+    return " or ".join(format_word(pattern) for pattern in patterns_of(form).values())
+
+
+def format_word(date_format: str) -> str:
+    """Return the training option of a format, quoted for the shell if it has a blank."""
+    word = value_word("data.date_format", date_format) if " " in date_format else f"data.date_format={date_format}"
+    return shlex.quote(word) if " " in word else word
 
 
 def first_form(text: pd.Series) -> re.Match[str] | None:

@@ -1,5 +1,6 @@
 """Times that are numbers: dates such as 20190101, seconds since 1970, and the serial days of Excel."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,15 @@ from forecast.tables.times.time_format import TimeFormat
 
 _CALENDAR = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Formats of whole numbers by their digits."""
-_SHOWN = {"%Y": "years", "%Y%m": "years and months", "%Y%m%d": "dates", EXCEL: "serial days of Excel"}
+_MONTH_POINT_YEAR = "%m.%Y"
+"""Format of 01.2003, which a table has as the number 1.2003."""
+_SHOWN = {
+    "%Y": "years",
+    "%Y%m": "years and months",
+    _MONTH_POINT_YEAR: "months and years",
+    "%Y%m%d": "dates",
+    EXCEL: "serial days of Excel",
+}
 _EARLIEST, _LATEST = pd.Timestamp("1700-01-01"), pd.Timestamp("2200-01-01")
 _FIRST_EPOCH, _LAST_EPOCH = pd.Timestamp("1973-01-01"), pd.Timestamp("2100-01-01")
 _FIRST_SERIAL, _LAST_SERIAL = 10_000, 75_000  # 1927 and 2105
@@ -46,7 +55,7 @@ def with_numbered_format(column: pd.Series, time_format: TimeFormat, where: str,
         named = " or ".join(f"data.date_format={word}" for word in words)
         raise InputError(
             f"{where}, row {row}: {value} is a number that may be several dates: set "
-            f"{value_word('data.time_column', name)} and {named}"
+            f"{shlex.quote(value_word('data.time_column', name))} and {named}"
         )
     raise InputError(
         f"{where}, row {row}: {value} is a number, not a date: write dates as 2016-07-01 00:00:00, or set "
@@ -63,7 +72,7 @@ def numbered_note(column: pd.Series, date_format: str) -> str:
 
 
 def number_formats(column: pd.Series) -> list[str]:
-    """Return the formats that read all numbers of a column as plausible times; those of regular times, if some are."""
+    """Return the formats that read all numbers of a column as plausible times; the most regular of them."""
     numbers = column.dropna().to_numpy(np.float64)
     if not len(numbers) or not np.isfinite(numbers).all():
         return []
@@ -71,9 +80,15 @@ def number_formats(column: pd.Series) -> list[str]:
     if words == [EXCEL] and not is_regular(_serial(column.dropna())):
         return []
     if len(words) > 1:
-        regular = [word for word in words if is_regular(read_numbers(column.dropna(), word))]
-        return regular or words
+        shares = {word: _share_of_step(read_numbers(column.dropna(), word)) for word in words}
+        words = [word for word in words if shares[word] == max(shares.values())]
     return words
+
+
+def _share_of_step(times: pd.DatetimeIndex) -> float:
+    """Return the share of the most common step between the distinct times."""
+    steps = np.diff(np.unique(times.asi8))
+    return float(np.unique(steps, return_counts=True)[1].max() / len(steps)) if len(steps) else 0.0
 
 
 def is_regular(times: pd.DatetimeIndex) -> bool:
@@ -106,6 +121,20 @@ def find_numbered_column(table: pd.DataFrame, taken: Sequence[str], date_format:
     return first if times.is_monotonic_increasing and times.is_unique and is_regular(times) and not counts else None
 
 
+def propose_numbered_column(table: pd.DataFrame, taken: Sequence[str], source: str) -> None:
+    """Raise InputError with the options that read a column of rising numbers as times, if one may be times."""
+    for name in map(str, table.columns):
+        if name in taken or not is_number(table[name]) or not table[name].is_monotonic_increasing:
+            continue
+        words = [word for word in number_formats(table[name]) if word != EXCEL] if table[name].is_unique else []
+        if words:
+            option = shlex.quote(value_word("data.time_column", name))
+            raise InputError(
+                f"{source}: no column holds dates, and {name!r} holds numbers: if they are times, set {option} "
+                f"data.date_format={words[0]}, else add a column of dates as 2016-07-01 00:00:00"
+            )
+
+
 def _reads_as(column: pd.Series, date_format: str | None) -> bool:
     """Return whether all numbers are times of a format, or of a known one if it is None."""
     if date_format is None:
@@ -125,6 +154,8 @@ def read_numbers(column: pd.Series, date_format: str) -> pd.DatetimeIndex:
     if date_format == EXCEL:
         return _serial(column)
     text = to_text(column)
+    if date_format == _MONTH_POINT_YEAR:
+        text = column.map(lambda number: f"{number:07.4f}" if abs(number) < 100 else "")
     index = pd.DatetimeIndex(pd.to_datetime(text, format=date_format, errors="coerce"))
     return index.where(np.asarray(index.strftime(date_format) == text.to_numpy()))
 
@@ -179,6 +210,12 @@ def _reads_epoch(nanoseconds: int) -> Callable[[pd.Series, np.ndarray], bool]:
     return reads
 
 
+def _reads_month_point_year(column: pd.Series, numbers: np.ndarray) -> bool:
+    whole = np.isclose(numbers * 1e4, np.rint(numbers * 1e4), rtol=0, atol=1e-6)
+    years = np.rint(numbers * 1e4) % 1e4
+    return bool((whole & (numbers >= 1) & (numbers < 13) & (years >= 1700) & (years < 2200)).all())
+
+
 def _reads_serial(column: pd.Series, numbers: np.ndarray) -> bool:
     return bool(((numbers >= _FIRST_SERIAL) & (numbers < _LAST_SERIAL)).all())
 
@@ -186,5 +223,6 @@ def _reads_serial(column: pd.Series, numbers: np.ndarray) -> bool:
 _READERS: dict[str, Callable[[pd.Series, np.ndarray], bool]] = {
     **{word: _reads_calendar(digits) for digits, word in _CALENDAR.items()},
     **{word: _reads_epoch(size) for word, (size, _) in EPOCHS.items()},
+    _MONTH_POINT_YEAR: _reads_month_point_year,
     EXCEL: _reads_serial,
 }

@@ -38,7 +38,7 @@ def _fits(column: pd.Series, kind: str) -> bool:
         return holds_dates(column)
     if kind == "zone":
         return not is_number(column) and bool(len(cells)) and all(str(cell).strip() in ZONES for cell in cells)
-    if kind == "time" and holds_clocks(column):
+    if kind in ("time", "hour") and holds_clocks(column):
         return True
     text = to_text(cells)
     if kind == "month" and (named := text.map(lambda cell: month_of(cell.rstrip(".")) is not None)).any():
@@ -50,7 +50,7 @@ def _fits(column: pd.Series, kind: str) -> bool:
         text = text.str.replace(r"(?<=\d)\s?(?:[ABXabx*]|DST|h)$", "", regex=True)
     numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
     if not len(numbers) or not np.isfinite(numbers).all() or (numbers % 1).any():
-        return kind == "time" and bool(len(numbers)) and bool(((numbers >= 0) & (numbers < 1)).all())
+        return kind in ("time", "hour") and bool(len(numbers)) and bool(((numbers >= 0) & (numbers < 24)).all())
     if kind in ("time", "hour", "period"):
         digits = (numbers % 100 < 60).all() and numbers.max() <= 240_000
         return bool((numbers >= 0).all() and (numbers.max() <= (100 if kind == "hour" else _LONGEST_DAY) or digits))
@@ -132,8 +132,8 @@ def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str])
     kinds = {name: kinds_of(table[name]) for name in names if part_kinds(name)}
     by_kind: dict[str, str] = {}
     for name, possible in kinds.items():
-        for kind in possible:
-            by_kind.setdefault(kind, name)
+        for kind in [kind for kind in possible if kind not in by_kind][:1]:
+            by_kind[kind] = name
     if dates := [name for name, possible in kinds.items() if "date" in possible]:
         clock = find_clock(table, dates[0], taken, ids)
         return (dates[0], *clock) if clock else ()
@@ -317,7 +317,8 @@ def _read_clocks(
     clock = Clock(np.zeros(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64))
     for kind in ("time", "hour", "period"):
         if name := parts.columns.get(kind):
-            clock, time_format = read_clock(table[name], rows, f"{source}, column {name!r}", time_format)
+            where = f"{source}, column {name!r}"
+            clock, time_format = read_clock(table[name], rows, where, time_format, counts=kind == "hour")
     for kind, size in (("minute", 60), ("second", 1)):
         if name := parts.columns.get(kind):
             more = read_part(table[name], 59, rows, f"{source}, column {name!r}", kind)

@@ -121,8 +121,8 @@ def _parse_text(
         raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} is not a readable date: {cure}")
     if form.re is YEAR_LAST and len(form["year"]) == 2:
         raise InputError(
-            f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {CURE}, or set data.date_format, "
-            f"such as {formats_of(form).replace('%Y', '%y')}"
+            f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {CURE}, or set "
+            f"{formats_of(form).replace('%Y', '%y')}"
         )
     notes: tuple[str, ...] = ()
     if several := form.re is YEAR_FIRST and _has_several_offsets(text, rows, where):
@@ -157,7 +157,7 @@ def _parse_text(
         differing = int(np.argmax(index != list(whole.values())[1]))
         raise InputError(
             f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first: {CURE}, "
-            f"or set data.date_format to {formats_of(form)}"
+            f"or set {formats_of(form)}"
         )
     words = next(words for words in whole if words.startswith("day") == day_first)
     return whole[words], day_first, (*notes, f"dates were read as {words}, as in training")
@@ -226,13 +226,11 @@ def _parse_formatted(
 
     With `exact`, a cell must be equal to its date in the format: a number has lost its leading zeros.
     """
-    if date_format in (*EPOCHS, EXCEL):
-        index, notes, exact = read_numbers(pd.to_numeric(text, errors="coerce"), date_format), (), False
+    if exact or date_format in (*EPOCHS, EXCEL):
+        index, notes = read_numbers(pd.to_numeric(text, errors="coerce"), date_format), ()
     else:
         index, notes = read_as(text, date_format)
     unread = np.asarray(index.isna())
-    if exact:
-        unread |= np.asarray(index.strftime(date_format) != text.to_numpy())
     if unread.any():
         place = int(np.argmax(unread))
         raise InputError(
