@@ -68,6 +68,7 @@ SYNONYMS = {
     "data.holidays": "holiday country country_holidays",
     "data.calendar": "seasonality time_features",
     "data.date_format": "datetime_format strptime",
+    "data.time_zone": "timezone tz",
     "data.missing": "nan fillna impute",
     "data.name": "dataset run_name experiment_name",
     "seed": "random_seed random_state",

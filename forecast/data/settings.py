@@ -16,7 +16,7 @@ from forecast.tables.formats.layout import Layout
 from forecast.tables.reading import Reading
 from forecast.tables.repair import DUPLICATES, MISSING, Policies
 from forecast.tables.roles import OPTIONS, Roles
-from forecast.tables.times.timestamps import TimeFormat
+from forecast.tables.times.time_format import TimeFormat
 
 LARGEST_SEED = 2**32 - 1
 """Largest seed that numpy and Lightning accept."""
@@ -109,10 +109,17 @@ class DataSettings:
     )
     time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
     time_columns: list[Any] | None = option(
-        "A column of dates and one of hours (0 to 23 or 1 to 24), such as [Date,Hour].", default=None, only=FILE
+        "Columns that make the time together, such as [Date,Hour] or [Year,Month]; null: found.",
+        default=None,
+        only=FILE,
     )
     date_format: str | None = option(
-        "Format of the dates, such as %d.%m.%y; null: recognized.", default=None, only=FILE
+        "Format of the dates, such as %d.%m.%y, epoch_s (ms, us, ns) or excel; null: recognized.",
+        default=None,
+        only=FILE,
+    )
+    time_zone: str | None = option(
+        "Time zone of times without an offset, such as Europe/Berlin; null: none.", default=None, only=FILE
     )
     last_rows: int | None = option("Rows at the end to use; null: all.", unit="rows", default=None, least=1, only=FILE)
     targets: list[Any] | None = option("Columns to forecast; null: every column that is not a covariate.")
@@ -205,7 +212,8 @@ class DataSettings:
     @property
     def time_format(self) -> TimeFormat:
         """The layout and format of the times."""
-        return TimeFormat.of({"time_columns": self.time_columns, "date_format": self.date_format})
+        columns, date_format = self.time_columns, self.date_format
+        return TimeFormat.of({"time_columns": columns, "date_format": date_format, "local_zone": self.time_zone})
 
     @property
     def layout(self) -> Layout:

@@ -15,7 +15,8 @@ from forecast.data.contract import DataContract
 from forecast.tables.files import read_table, tidy_names
 from forecast.tables.formats.layout import RECOGNIZED
 from forecast.tables.series import Series, series_from_frame
-from forecast.tables.times.timestamps import holds_times
+from forecast.tables.times.forms import holds_times
+from forecast.tables.transposed import upright
 
 ENDS_IN_GAP = "ends in a gap"
 """Beginning of the note on an input whose last rows lack values."""
@@ -67,6 +68,7 @@ def read_input(contract: DataContract, frame: pd.DataFrame, source: str) -> Seri
     Only the known covariates that the forecast depends on are read. Rows before those of training may have flaws.
     """
     frame, notes = tidy_names(frame, source)
+    frame = upright(frame, source, contract.reading.time_format.date_format, time_column=contract.time_column).frame
     present = list(frame.columns)
     if missing := [name for name in contract.columns if name not in present]:
         raise MissingColumns(

@@ -30,6 +30,7 @@ from forecast.tables.labels import decode_labels, label_of
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
 from forecast.tables.reading import Reading
 from forecast.tables.series import Series, only, read_known, series_from_frame
+from forecast.tables.transposed import upright
 
 Wanted = str | int | Sequence[str | int | Id]
 """Ids of series that a user asks for: one, or several."""
@@ -194,6 +195,9 @@ class PanelForecaster(TrainedModel):
         """Return the panel of a frame, checked and repaired as in training, with the series that are asked for."""
         contract = self.contract
         frame, notes = tidy_names(frame, source)
+        frame = upright(
+            frame, source, contract.reading.time_format.date_format, contract.roles.ids, is_panel=True
+        ).frame
         present = list(frame.columns)
         wanted = [*contract.roles.ids, *contract.columns]
         if missing := [name for name in wanted if name not in present]:

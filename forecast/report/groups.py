@@ -220,7 +220,7 @@ def _settings(runs: Sequence[FinishedRun]) -> tuple[Setting, ...]:
     return tuple(sorted(settings, key=lambda setting: setting.key))
 
 
-DATES = ("time_column", "time_columns", "date_format")
+DATES = ("time_column", "time_columns", "date_format", "time_zone")
 """Keys of `data` that say how dates are read: two ways of reading make two settings."""
 
 

@@ -65,7 +65,7 @@ def shown(value: Any) -> str:
 
 NOT_SCORED = (
     *("name", "path", "file_name", "url", "about", "sha256"),
-    *("time_column", "time_columns", "date_format", "targets", "perfect_foresight"),
+    *("time_column", "time_columns", "date_format", "time_zone", "targets", "perfect_foresight"),
 )
 """Keys of `data` that name the source of a table, or that the result also has."""
 

@@ -11,13 +11,18 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.files import tidy_name, tidy_names, without_counters
-from forecast.tables.flaws import Flaw
+from forecast.tables.flaws import Flaw, list_word
 from forecast.tables.formats.text import ORIGIN
 from forecast.tables.labels import encode_covariates
 from forecast.tables.long_tables import find_panel
 from forecast.tables.reading import Reading
-from forecast.tables.roles import KNOWN, PAST, Roles
-from forecast.tables.times.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
+from forecast.tables.roles import KNOWN, PAST, USUAL_IDS, Roles
+from forecast.tables.times.finding import find_times
+from forecast.tables.times.forms import holds_times
+from forecast.tables.times.parts import find_clock, join_parts
+from forecast.tables.times.time_format import PLAIN, TimeFormat
+from forecast.tables.times.written import read_times
+from forecast.tables.transposed import upright
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,23 @@ class Draft:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, roles: Roles, reading: Reading, source: str) -> "Draft":
-        """Return the draft of a frame, with tidy names."""
+        """Return the draft of a frame, with tidy names, and with its dates in rows."""
         _, on_file = frame.attrs.get(ORIGIN, (2, ()))
         frame, notes = tidy_names(frame, source)
-        reading = replace(reading, time_column=tidy_name(reading.time_column))
-        return cls(source, roles.tidied(), reading, frame).noted("file", on_file).noted("names", notes)
+        reading, roles = replace(reading, time_column=tidy_name(reading.time_column)), roles.tidied()
+        table = upright(
+            frame,
+            source,
+            reading.time_format.date_format,
+            roles.ids,
+            time_column=reading.time_column,
+            is_panel=bool(roles.ids),
+        )
+        if table.ids and not roles.ids:
+            roles = replace(roles, ids=list(table.ids))
+        if table.date_format is not None:
+            reading = replace(reading, time_format=replace(reading.time_format, date_format=table.date_format))
+        return cls(source, roles, reading, table.frame).noted("file", on_file).noted("names", (*notes, *table.notes))
 
     def noted(self, kind: str, notes: Sequence[str]) -> "Draft":
         """Return the draft with more notes of a kind."""
@@ -78,13 +95,24 @@ class Draft:
         covariates = self.roles.covariates
         return [name for name in self.chosen if name in covariates]
 
+    @property
+    def ids(self) -> list[str]:
+        """The columns that identify series: those that are named, or those with a usual name."""
+        return self.roles.ids or [name for name in USUAL_IDS if name in self.table.columns]
+
+    @property
+    def series(self) -> np.ndarray | None:
+        """The number of the series of each row, (N,); None for one series."""
+        names = self.ids
+        return np.asarray(self.table.groupby(names, sort=False, dropna=False).ngroup()) if names else None
+
     def lines(self, *kinds: str) -> tuple[str, ...]:
         """Return the notes of these kinds, in this order."""
         return tuple(note for kind in kinds for note in self.notes.get(kind, ()))
 
 
 def with_time_column(draft: Draft) -> Draft:
-    """Return the draft with its time column found, and a flaw if several columns hold times."""
+    """Return the draft with its time column or columns found, and a flaw if several columns hold times."""
     table, source, name, layout = draft.table, draft.source, draft.reading.time_column, draft.reading.time_format
     if table.empty and not len(table):
         raise InputError(f"{source} has no rows below its header: add data")
@@ -101,11 +129,25 @@ def with_time_column(draft: Draft) -> Draft:
     key = "data.time_column" if layout.columns is None else "data.time_columns"
     named = layout.columns or (() if name is None else (name,))
     check_present(named, list(table.columns), source, key)
+    draft = replace(draft, table=table)
+    if layout.columns is not None:
+        return replace(draft, time_column=named[0])
+    taken = [*draft.roles.covariates, *(draft.roles.targets or ()), *draft.roles.ids]
     if named:
-        return replace(draft, table=table, time_column=named[0])
-    found, ambiguous = find_time_column(table, source, layout.date_format)
-    draft = replace(draft, table=table, time_column=found)
+        return _with_parts(draft, (named[0], *find_clock(table, named[0], taken, draft.ids)))
+    columns, ambiguous = find_times(table, source, taken, draft.ids, layout.date_format)
+    draft = _with_parts(draft, columns)
     return draft if ambiguous is None else draft.flawed(ambiguous)
+
+
+def _with_parts(draft: Draft, columns: Sequence[str]) -> Draft:
+    """Return the draft with its time in these columns, and a note if several were found."""
+    draft = replace(draft, time_column=columns[0])
+    if len(columns) == 1:
+        return draft
+    time_format = replace(draft.reading.time_format, columns=tuple(columns))
+    note = f"the time is in {len(columns)} columns ({list_word('data.time_columns', columns)})"
+    return replace(draft, reading=replace(draft.reading, time_format=time_format)).noted("columns", [note])
 
 
 def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
@@ -130,16 +172,20 @@ def without_counting_columns(draft: Draft) -> Draft:
     """Return the draft without columns that only count the rows, unless the targets are named."""
     if draft.roles.targets is not None:
         return draft
-    table, notes = without_counters(draft.table, [draft.time_column, *draft.roles.covariates, *draft.roles.ids])
+    times = draft.reading.time_format.columns or (draft.time_column,)
+    table, notes = without_counters(draft.table, [*times, *draft.roles.covariates, *draft.roles.ids])
     return replace(draft, table=table).noted("columns", notes)
 
 
-def with_joined_hours(draft: Draft) -> Draft:
-    """Return the draft with dates and hours in one time column, and the format that acts on it."""
+def with_joined_parts(draft: Draft) -> Draft:
+    """Return the draft with the parts of its times in one column, and the format that acts on it."""
     acting = draft.reading.time_format.acting_on(draft.table[draft.time_column])
-    table, time_format, notes = join_hours(draft.table, acting, draft.rows, draft.source)
+    if acting.columns is None:
+        return replace(draft, reading=replace(draft.reading, time_format=acting))
+    series = draft.series if acting.zone is not None else None
+    table, name, time_format, notes = join_parts(draft.table, acting, draft.rows, draft.source, series)
     reading = replace(draft.reading, time_format=time_format)
-    return replace(draft, table=table, reading=reading).noted("columns", notes)
+    return replace(draft, table=table, time_column=name, reading=reading).noted("columns", notes)
 
 
 def with_chosen_columns(draft: Draft) -> Draft:
@@ -162,7 +208,8 @@ def with_times(draft: Draft) -> Draft:
     """Return the draft with its times parsed."""
     column, time_format = draft.table[draft.time_column], draft.reading.time_format
     where = f"{draft.source}, column {draft.time_column!r}"
-    times, read_as, notes = parse_times(column, draft.rows, where, time_format)
+    series = draft.series if time_format.zone is not None else None
+    times, read_as, notes = read_times(column, draft.rows, where, time_format, series=series)
     return replace(draft, times=times, time_format=read_as, notes={**draft.notes, "times": notes})
 
 

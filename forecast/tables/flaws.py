@@ -55,6 +55,7 @@ EFFECT = {
     "data.targets": "leaves the other columns out",
     "data.categorical": "reads cells as labels",
     "data.time_column": "says which dates count",
+    "data.time_zone": "reads the hour that occurs twice when clocks move back as two hours",
 }
 """Effect of an option that accepts flaws; `what` is what it changes."""
 

@@ -15,10 +15,9 @@ from forecast.tables.flaws import Flaw, list_word, refuse
 from forecast.tables.labels import label_of
 from forecast.tables.numbers import has_value, to_numbers
 from forecast.tables.repair import DOUBLED_WORD, merge_rows
+from forecast.tables.roles import USUAL_IDS
 from forecast.tables.times.frequency import grid_places, resolve_frequency, whole_grid
-
-USUAL_IDS = ("unique_id", "item_id", "series_id")
-"""Names by which a column of ids is found in a long table: those of Nixtla, of GluonTS and fev, and of others."""
+from forecast.tables.times.zones import with_zone_proposed
 
 NAMED = 3
 """Series that a message names."""
@@ -203,7 +202,7 @@ def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, 
     how, doubled = draft.reading.policies.duplicates, int(same.sum())
     if how == "error":
         place = int(np.argmax(same))
-        raise Flaw(
+        flaw = Flaw(
             draft.source,
             f", rows {piece.rows[place]} and {piece.rows[place + 1]}",
             f"both are {coded.of(order[place])} at {piece.times[place]} ({counted(doubled, 'doubled row')} in total)",
@@ -212,6 +211,7 @@ def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, 
             count=doubled,
             unit="doubled row",
         )
+        raise with_zone_proposed(flaw, pd.DatetimeIndex(piece.times[1:][same]).repeat(2), draft.time_column)
     starts = np.flatnonzero(np.concatenate([[True], ~same]))
     labels = [draft.chosen.index(name) for name in draft.labels if name in draft.chosen]
     merged = merge_rows(piece.values, starts, how, labels)

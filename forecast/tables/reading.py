@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.repair import STRICT, Policies
-from forecast.tables.times.timestamps import PLAIN, TimeFormat
+from forecast.tables.times.time_format import PLAIN, TimeFormat
 
 
 def _enough(rows: int) -> str | None:

@@ -20,6 +20,9 @@ OPTIONS = {
 _MAY_BE_ABSENT = ("known", "ids")
 """Roles that a manifest leaves out if no column has them."""
 
+USUAL_IDS = ("unique_id", "item_id", "series_id")
+"""Names by which a column of ids is found in a long table: those of Nixtla, of GluonTS and fev, and of others."""
+
 PAST, KNOWN = (f"data.{OPTIONS[role]}" for role in ("past", "known"))
 """Options of the covariates, for messages."""
 

@@ -13,7 +13,7 @@ from forecast.tables.draft import (
     Draft,
     check_present,
     with_chosen_columns,
-    with_joined_hours,
+    with_joined_parts,
     with_labels,
     with_marks_as_empty,
     with_series_merged,
@@ -50,7 +50,8 @@ from forecast.tables.repair import STRICT, Filled, Policies, one_row_a_time, who
 from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import Roles
 from forecast.tables.times.frequency import resolve_frequency, shown_frequency
-from forecast.tables.times.timestamps import PLAIN, TimeFormat
+from forecast.tables.times.time_format import PLAIN, TimeFormat
+from forecast.tables.times.zones import with_zone_proposed
 
 Rows = slice | np.ndarray
 """Rows of a table: consecutive ones, or their places in rising order."""
@@ -201,7 +202,7 @@ def series_from_frame(
     draft = with_time_column(Draft.of(frame, roles, reading, source))
     draft = without_empty_rows(draft)
     draft = without_counting_columns(draft)
-    draft = with_joined_hours(draft)
+    draft = with_joined_parts(draft)
     draft = with_chosen_columns(draft)
     draft = with_times(draft)
     draft = _with_ids(draft)
@@ -360,7 +361,7 @@ def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRo
         return draft.noted("order", notes), unique
     except Flaw as flaw:
         unique, notes = merged("first")
-        return draft.flawed(flaw).noted("order", notes), unique
+        return draft.flawed(with_zone_proposed(flaw, draft.times, draft.time_column)).noted("order", notes), unique
 
 
 def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:
@@ -417,7 +418,7 @@ def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str)
         check_present(roles.known[:1], columns, source, "the names of its columns")
     numeric = [name for name in present if name not in roles.categorical]
     draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
-    draft = with_labels(with_marks_as_empty(with_times(with_joined_hours(draft))))
+    draft = with_labels(with_marks_as_empty(with_times(with_joined_parts(draft))))
     if roles.ids:
         ahead = _known_of_panel(draft, read_ids(draft.table, roles.ids, draft.rows, source), present)
     else:

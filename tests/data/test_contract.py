@@ -13,7 +13,7 @@ from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
 from forecast.tables.times.clock import Clock
-from forecast.tables.times.timestamps import TimeFormat
+from forecast.tables.times.time_format import TimeFormat
 
 PLAIN = DataContract(
     Roles(["load"]),

@@ -31,6 +31,7 @@ EVERY = {"name", "source", "time_column", "targets", "past_covariates", "frequen
 EVERY |= {"calendar", "duplicates", "missing", "known_covariates", "static_covariates", "categorical"}
 EVERY |= {"perfect_foresight", "holidays", "holidays_before", "holidays_after"}
 FILE = {"path", "file_name", "url", "sha256", "about", "missing_values", "time_columns", "date_format", "last_rows"}
+FILE |= {"time_zone"}
 FILE |= {"delimiter", "decimal", "thousands", "encoding", "header_row", "skip_footer", "columns", "sheet"}
 FILE |= {"id_columns", "split_by", "least_context", "short_series"}
 WINDOWS = {"kind", "windows", "window_look_back", "window_horizon", "types", "distance", "unit", "noise", "seed"}

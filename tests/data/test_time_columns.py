@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.tables.series import Series
-from forecast.tables.times.timestamps import TimeFormat
+from forecast.tables.times.time_format import TimeFormat
 from tests.support.examples import real_file
 from tests.support.reading import series_from_frame
 from tests.support.small import compose, write
@@ -159,9 +159,9 @@ def load(path: Path, *words: str) -> Series:
     return load_source(parse(f"data.path={path}", *words)).series
 
 
-@pytest.mark.parametrize("columns", ["[Date]", "[]", "[Date,Hour,T]", "[Date,Date]", "[Date,Date,Hour]"])
-def test_time_columns_are_two_names(columns: str) -> None:
-    with pytest.raises(InputError, match=r"^data\.time_columns=\[.*: name two columns, the dates and the hours"):
+@pytest.mark.parametrize("columns", ["[Date]", "[]", "[Date,Date]", "[Date,Date,Hour]"])
+def test_time_columns_are_two_names_or_more(columns: str) -> None:
+    with pytest.raises(InputError, match=r"^data\.time_columns=\[.*: name two columns or more, such as \[Date,Hour\]"):
         parse("data.path=my.csv", f"data.time_columns={columns}")
 
 
@@ -180,13 +180,14 @@ def test_a_column_of_the_time_has_no_other_role(role: str) -> None:
         parse("data.path=my.csv", "data.time_columns=[Date,Hour]", f"data.{role}=[T,' Hour']")
 
 
-def test_the_advice_on_an_hour_in_a_separate_column_reads_the_file(tmp_path: Path) -> None:
+def test_an_hour_in_a_separate_column_is_found_and_its_option_reads_the_same(tmp_path: Path) -> None:
     given = table(1, rows=40 * 24)
     given["load"] += np.arange(len(given)) % 7
     path = write(tmp_path / "my.csv", given)
-    with pytest.raises(InputError, match=r"train with 'data\.time_columns=\[Date,Hour\]'$"):
-        load(path)
-    assert load(path, "data.time_columns=[Date,Hour]").frame.shape == (960, 2)
+    found, named = load(path), load(path, "data.time_columns=[Date,Hour]")
+    assert found.notes[0] == "the time is in 2 columns (data.time_columns=[Date,Hour])"
+    assert named.frame.shape == (960, 2)
+    pd.testing.assert_frame_equal(found.frame, named.frame)
 
 
 def test_a_date_format_acts_or_is_refused(tmp_path: Path) -> None:

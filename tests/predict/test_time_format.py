@@ -6,7 +6,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.predict.input import read_input
-from forecast.tables.times.timestamps import TimeFormat
+from forecast.tables.times.time_format import TimeFormat
 from tests.support.contracts import contract_of
 from tests.support.reading import read_known
 

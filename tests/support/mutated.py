@@ -35,8 +35,9 @@ NO_DATES = [
 DATE_FORMS = {
     **dict.fromkeys(("%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %I:%M %p"), True),
     **dict.fromkeys(("%Y/%m/%d %H:%M", "%d-%b-%Y %H:%M", "%d %B %Y %H:%M", "%Y-%m-%d %H:%M:%S.%f"), True),
-    **dict.fromkeys(("%Y%m%d%H%M", "%y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+02:00", "%s"), False),
-    **dict.fromkeys(("%A %H:%M", "%H:%M", "%Y-%j %H:%M", "%Y-%m-%d %I:%M", "%Y-%m-%d", "%m-%d %H:%M"), False),
+    **dict.fromkeys(("%Y%m%d%H%M", "%s", "%Y-%j %H:%M"), True),
+    **dict.fromkeys(("%y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S+02:00"), False),
+    **dict.fromkeys(("%A %H:%M", "%H:%M", "%Y-%m-%d %I:%M", "%Y-%m-%d", "%m-%d %H:%M"), False),
 }
 """Formats of dates, and whether their times may be read."""
 

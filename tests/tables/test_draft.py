@@ -7,7 +7,7 @@ from forecast.common.errors import InputError
 from forecast.tables.draft import (
     Draft,
     with_chosen_columns,
-    with_joined_hours,
+    with_joined_parts,
     with_time_column,
     with_times,
     without_empty_rows,
@@ -40,7 +40,7 @@ def test_notes_come_in_the_order_of_their_kinds_not_of_the_steps() -> None:
 
 def test_times_that_are_parsed_again_have_their_notes_once() -> None:
     table = pd.DataFrame({"date": ["13/01/2024", "14/01/2024"], "load": [1.0, 2.0]})
-    parsed = with_times(with_joined_hours(without_empty_rows(with_time_column(draft(Roles(["load"]), table)))))
+    parsed = with_times(with_joined_parts(without_empty_rows(with_time_column(draft(Roles(["load"]), table)))))
     assert with_times(parsed).lines("times") == parsed.lines("times") == ("dates were read as day/month/year",)
 
 

@@ -145,11 +145,11 @@ def test_two_columns_that_name_a_series_together_are_both_named() -> None:
     assert "columns 'meter_id' and 'phase' identify 6 series" in text
 
 
-def test_an_hour_in_a_separate_column_has_its_own_advice() -> None:
+def test_an_hour_with_another_role_has_its_own_advice() -> None:
     days = pd.date_range("2024-01-01", periods=40).repeat(24)
     table = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "hour": np.tile(np.arange(1, 25), 40), "load": 1.0})
     table["load"] += np.arange(len(table)) % 7
-    text = refused(table)
+    text = refused(table, known=["hour"])
     assert "the hour is in a separate column" in text
     assert text.endswith("train with 'data.time_columns=[day,hour]'")
 
@@ -212,11 +212,11 @@ def test_a_real_long_table_with_a_usual_name_is_a_panel() -> None:
     assert any("'category'" in note for note in series.notes)
 
 
-def test_real_hours_in_a_separate_column_are_recognised() -> None:
-    table = pd.read_csv(shared("GEFCom2014-E.csv"))
+def test_real_hours_in_a_separate_column_are_found() -> None:
+    table = pd.read_csv(shared("GEFCom2014-E.csv")).dropna()
     table["Date"] = pd.to_datetime(table["Date"], format="%m/%d/%y")
-    with pytest.raises(InputError, match=r"the hour is in a separate column.*data\.time_columns=\[Date,Hour\]"):
-        series_from_frame(table)
+    series = series_from_frame(table)
+    assert (series.frequency, list(series.frame), len(series.frame)) == ("h", ["load", "T"], len(table))
 
 
 def test_real_duplicate_hours_with_text_columns_are_not_a_long_table() -> None:

@@ -5,6 +5,7 @@ import io
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from forecast.tables.formats.layout import (
     with_footers,
 )
 from forecast.tables.formats.unpacking import check_columns, read_file, read_gzip
+from forecast.tables.transposed import is_header_of_dates
 
 # the same numbers as from Parquet, to the last digit; the only mode of pandas from 3.1 on
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
@@ -44,6 +46,9 @@ _EMPTY_WORDS = [
     *("N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
 ]
 """The words that pandas reads as an empty cell, without None."""
+
+_TITLES = 10
+"""Most lines above a header of dates."""
 
 ORIGIN = "origin"
 """Entry of `DataFrame.attrs` of a table from a file: the spreadsheet row of its first row, and notes on the file."""
@@ -81,10 +86,18 @@ def _found(content: bytes, layout: Layout, path: Path) -> tuple[str, Records, Bo
         )
     check_columns(max(map(len, records.cells[:2])), path)
     body, rows = find_body(records.cells, records.width, layout)
+    if (place := _header_of_dates(records.cells)) is not None:
+        return delimiter, records, replace(body, header=place, first=place + 1, names=tuple(records.cells[place]))
     if layout.skip_footer is not None:
         return delimiter, records, replace(body, footers=layout.skip_footer)
     last = records.cells if records.whole else tail_records(content, delimiter)
     return delimiter, records, with_footers(body, *count_footers(last[body.first :] if records.whole else last, rows))
+
+
+def _header_of_dates(records: list[list[str]]) -> int | None:
+    """Return the place of a header of dates, of a table with one series a row; None: it has none."""
+    pairs = enumerate(pairwise(records[: _TITLES + 1]))
+    return next((place for place, (cells, first) in pairs if is_header_of_dates(cells, first)), None)
 
 
 def _checked_header(body: Body, records: Records, path: Path) -> list[str]:
@@ -117,7 +130,7 @@ def _checked_header(body: Body, records: Records, path: Path) -> list[str]:
             "remove its comma, or use equally long lines"
         )
     dates = [cell for cell in header if is_date_like(cell)]
-    if dates:
+    if dates and not is_header_of_dates(header, first):
         raise InputError(f"{path}, row {row}: {dates[0]!r} is data, not a column name: add a header row")
     header = [cell if cell.strip() else f"Unnamed: {position}" for position, cell in enumerate(header)]
     check_names([cell.strip() for cell in header], str(path), row)

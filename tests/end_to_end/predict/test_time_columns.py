@@ -12,7 +12,7 @@ import pytest
 from forecast.common.errors import InputError
 from forecast.export.__main__ import main as export
 from forecast.predict.ensemble import load
-from forecast.tables.times.timestamps import PLAIN, TimeFormat
+from forecast.tables.times.time_format import PLAIN, TimeFormat
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put

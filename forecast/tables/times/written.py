@@ -1,0 +1,235 @@
+"""Reading of a column of times in any known spelling: usual dates first, then numbers, periods, intervals and zones."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.tables.flaws import Flaw, value_word
+from forecast.tables.times.calendar_words import WORD, in_english, means_time, month_of
+from forecast.tables.times.forms import CONVERTED, EPOCHS, first_form, format_word, is_unread, to_text
+from forecast.tables.times.numbered import is_number, is_regular, numbered_note, with_numbered_format
+from forecast.tables.times.spellings import YEAR_FIRST, YEAR_LAST, Respelled, is_spelled, respelled, spell
+from forecast.tables.times.time_format import TimeFormat
+from forecast.tables.times.timestamps import CURE, parse_times
+from forecast.tables.times.zones import from_named_zones, localized
+
+_SAMPLE = 100
+_MOST_BACKWARDS = 0.01
+"""Largest share of intervals that end before they start: those over the hour at which clocks move back."""
+_HOUR = pd.Timedelta("1h")
+_CLOCKS = re.compile(r"(\d{1,2}):(\d{2})-(\d{2}):(\d{2})$")
+
+
+def read_times(
+    column: pd.Series,
+    rows: np.ndarray,
+    where: str,
+    time_format: TimeFormat,
+    *,
+    series: np.ndarray | None = None,
+) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
+    """Return the times of a column in row order, the format, and notes, as `parse_times`, in more spellings.
+
+    A usual date is read as `parse_times` reads it: other spellings count only where it refuses the column. Times
+    without an offset are local times of `time_format.zone`, and `series` (N,) is the number of the series of each row.
+    """
+    named = time_format.date_format
+    time_format = with_numbered_format(column, time_format, where, int(rows[0]) if len(rows) else 2)
+    notes: tuple[str, ...] = ()
+    if named is None and time_format.date_format is not None and is_number(column):
+        notes = (numbered_note(column, time_format.date_format),)
+    index, time_format, more = _read_text(column, rows, where, time_format)
+    if time_format.date_format in EPOCHS and index.tz is None and time_format.zone is not None:
+        index = index.tz_localize("UTC")
+    if time_format.zone is None:
+        return index, time_format, (*notes, *more)
+    index, told = _in_zone(index, time_format.zone, rows, where, series)
+    return index, time_format, (*notes, *(note for note in more if note != CONVERTED), *told)
+
+
+def _in_zone(
+    index: pd.DatetimeIndex, zone: str, rows: np.ndarray, where: str, series: np.ndarray | None
+) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
+    """Return the times in a zone; dates without a time of day stay dates."""
+    if index.tz is not None:
+        return index.tz_convert(zone), ()
+    if (index == index.normalize()).all():
+        return index, ()
+    return localized(index, zone, rows, where, series=series)
+
+
+def _read_text(
+    column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat
+) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
+    is_text = not is_number(column) and is_unread(column)
+    if not (is_text and _looks_like_clocks(column)):
+        try:
+            return parse_times(column, rows, where, time_format)
+        except InputError as error:
+            refusal = error
+            if not is_text:
+                raise
+    else:
+        refusal = InputError(f"{where}, row {rows[0]}: {column.iloc[0]!r} is not a readable date: {CURE}")
+    text = to_text(column)
+    if text.isna().any() or (text == "").any():
+        raise refusal
+    if time_format.date_format is None:
+        result = _read_respelled(text, rows, where, time_format)
+    else:
+        result = _read_by_format(text, rows, where, time_format)
+    if result is None:
+        raise refusal
+    return result
+
+
+def _looks_like_clocks(column: pd.Series) -> bool:
+    """Return whether cells such as 2021-01-05 00:00-01:00 are intervals: the end moves with the start."""
+    matches = [_CLOCKS.search(str(cell)) for cell in column.iloc[:_SAMPLE]]
+    if not matches or matches[0] is None:
+        return False
+    spans = {(int(m[3]) * 60 + int(m[4]) - int(m[1]) * 60 - int(m[2])) % 1440 for m in matches if m}
+    return len(spans) == 1 and len({(m[3], m[4]) for m in matches if m}) > 3
+
+
+Result = tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]
+
+
+def _read_by_format(text: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat) -> Result | None:
+    """Return the times of text that its format reads once months are English, or only the date or start is left."""
+    plain = respelled(text)
+    candidates = [(text.map(in_english), None), *(() if plain is None else ((plain.text, plain),))]
+    starts = text.str.split(r" (?:-|\u2013|\u2014|to|bis) ", regex=True).str[0]
+    if not starts.equals(text):
+        candidates.append((starts, None))
+    for cells, spelled in candidates:
+        try:
+            index, read_as, notes = parse_times(cells, rows, where, time_format)
+        except InputError:
+            continue
+        return (index, read_as, notes) if spelled is None else _finished(index, read_as, notes, spelled, rows, where)
+    return None
+
+
+def _read_respelled(text: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat) -> Result | None:
+    """Return the times of text in other spellings; None if a cell has none."""
+    spelled = respelled(text)
+    if spelled is None:
+        spelled = _with_short_years(text, rows, where)
+    usual = first_form(text) is not None
+    if spelled is None or (usual and (not spelled.says_more or spelled.lacks_zones)):
+        return None
+    whole = spelled.ends.str.len() > 0
+    ends = respelled(spelled.ends) if whole.all() and spelled.has_whole_ends else None
+    if ends is None:
+        if whole.any() and not _spans_agree(spelled):
+            return None
+        index, read_as, notes = parse_times(spelled.text, rows, where, time_format)
+    else:
+        both = pd.Series(np.column_stack([spelled.text, ends.text]).ravel())
+        joined, read_as, notes = parse_times(both, np.repeat(rows, 2), where, time_format)
+        index = pd.DatetimeIndex(joined[::2])
+        _check_ends(_shifted(index, spelled.days), _shifted(pd.DatetimeIndex(joined[1::2]), ends.days), rows, where)
+    return _finished(index, read_as, notes, spelled, rows, where)
+
+
+def _finished(
+    index: pd.DatetimeIndex,
+    read_as: TimeFormat,
+    notes: Sequence[str],
+    spelled: Respelled,
+    rows: np.ndarray,
+    where: str,
+) -> Result:
+    """Return the times with the days of 24:00 added, in the zones that the cells name."""
+    index = _shifted(index, spelled.days)
+    if (spelled.zones != "").any():
+        index = from_named_zones(index, spelled.zones, read_as.zone, rows, where)
+    return index, read_as, (*spelled.notes, *notes)
+
+
+def _shifted(index: pd.DatetimeIndex, days: np.ndarray) -> pd.DatetimeIndex:
+    return index + pd.to_timedelta(days, unit="D") if days.any() else index
+
+
+def _check_ends(starts: pd.DatetimeIndex, ends: pd.DatetimeIndex, rows: np.ndarray, where: str) -> None:
+    backwards = np.asarray(ends < starts)
+    far = np.asarray(ends < starts - _HOUR)
+    if far.any() or backwards.mean() > _MOST_BACKWARDS:
+        place = int(np.argmax(far if far.any() else backwards))
+        raise InputError(
+            f"{where}, row {rows[place]}: the interval ends at {ends[place]}, before it starts at {starts[place]} "
+            f"({int(backwards.sum())} such rows): correct it"
+        )
+
+
+def _spans_agree(spelled: Respelled) -> bool:
+    """Return whether intervals that end in a clock, such as 00:00 - 01:00, have one length but for a few."""
+    starts = pd.to_timedelta(spelled.text.str.extract(r"(\d{2}:\d{2}:\d{2})", expand=False), errors="coerce")
+    ends = pd.to_timedelta(spelled.ends.str.extract(r"^(\d{1,2}:\d{2})", expand=False) + ":00", errors="coerce")
+    spans = ((ends - starts) / _HOUR) % 24
+    return bool(spans.notna().all() and spans.value_counts(normalize=True).iloc[0] >= 0.9)
+
+
+def _with_short_years(text: pd.Series, rows: np.ndarray, where: str) -> Respelled | None:
+    """Return dates with a name of a month and a year of two digits, if only one reading makes them regular.
+
+    Raise InputError with the formats if the reading is open; return None if the cells are of another kind.
+    """
+    readings = {style: found for style in (YEAR_LAST, YEAR_FIRST) if (found := respelled(text, style)) is not None}
+    if not readings:
+        return None
+    regular = [found for style, found in readings.items() if _is_clear(found, style)]
+    if len(regular) == 1:
+        return regular[0]
+    english = in_english(str(text.iloc[0]))
+    formats = " or ".join(dict.fromkeys(format_word(_short_format(english, style)) for style in readings))
+    raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {CURE}, or set {formats}")
+
+
+def _is_clear(found: Respelled, style: str) -> bool:
+    """Return whether the times are regular, and months with a year such as Jan-15 cannot be days."""
+    times = pd.DatetimeIndex(pd.to_datetime(found.text, format="ISO8601", errors="coerce"))
+    if times.hasnans or not (times.is_monotonic_increasing or times.is_monotonic_decreasing):
+        return False
+    if found.text.str.len().eq(7).all() and (
+        style == YEAR_FIRST or times.year.nunique() < 2 or times.month.nunique() < 2
+    ):
+        return False
+    return is_regular(times)
+
+
+def _short_format(cell: str, style: str) -> str:
+    """Return the format of an English date such as 05-Jan-21."""
+    codes = ["%d", "%y"] if style == YEAR_LAST else ["%y", "%d"]
+    if len(re.findall(r"\d+", cell)) == 1:
+        codes = ["%y"]
+    date = WORD.sub(lambda match: "%b" if month_of(match[0]) else match[0], cell)
+    return re.sub(r"(?<!%)\d+", lambda match: codes.pop(0) if codes else match[0], date)
+
+
+def holds_spelled_times(column: pd.Series) -> bool:
+    """Return whether most of the first cells are times in a spelling that `read_times` knows; numbers are none."""
+    if is_number(column) or not is_unread(column):
+        return False
+    sample = [str(cell) for cell in column.dropna().iloc[:_SAMPLE]]
+    spelled = [cell for cell in sample if is_spelled(cell)]
+    if 2 * len(spelled) <= len(sample):
+        return False
+    only_years = all((first := spell(cell)) is not None and first.kind == "year" for cell in spelled)
+    return not only_years or means_time(str(column.name))
+
+
+def find_spelled_column(table: pd.DataFrame, taken: Sequence[str], source: str) -> tuple[str, Flaw | None] | None:
+    """Return the column of times in another spelling, with a flaw if there are several; None without one."""
+    found = [str(name) for name in table.columns if name not in taken and holds_spelled_times(table[name])]
+    if not found:
+        return None
+    finest = max(found, key=lambda name: table[name].nunique())
+    if len(found) == 1:
+        return finest, None
+    names, cure = ", ".join(map(repr, found)), "set data.time_column to one of them"
+    return finest, Flaw(source, "", f"{names} all hold dates", cure, value_word("data.time_column", finest))
