@@ -149,7 +149,10 @@ class DataSettings:
         checked=False,
     )
     missing_values: list[Any] = option(
-        "Numbers that mean an empty cell, such as [-9999].", default=(), items="numbers", only=FILE
+        "Numbers and texts that mean an empty cell, such as [-9999,M].",
+        default=(),
+        items="numbers and texts",
+        only=FILE,
     )
     split: dict[str, Any] = option(
         "Shares of the rows, or numbers of rows; test 0: no test split.", unit="rows, or shares of all rows"

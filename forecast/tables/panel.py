@@ -399,6 +399,7 @@ def numbers_of(draft: Draft, *, empty_allowed: bool = False) -> tuple[np.ndarray
         covariates=draft.others,
         numeric=draft.roles.numeric,
         may_be_empty=with_empty,
+        marks=reading.policies.missing_values,
     )
 
 

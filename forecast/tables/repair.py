@@ -1,6 +1,5 @@
 """Repairs of a series: duplicate times and missing values."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw
+from forecast.tables.marks import Mark, check_marks
 from forecast.tables.times.frequency import grid_places, refuse_gaps, whole_grid
 
 DUPLICATES = ("error", "mean", "first", "last")
@@ -32,24 +32,19 @@ class Policies:
         and with the mean of the window for the encoder-decoder. In `model=informer` attention skips a step without
         any value.
     missing_values
-        Numbers that count as an empty cell in every column, such as -9999.
+        Numbers and texts that count as an empty cell in every column, such as -9999 and "M".
     """
 
     duplicates: str = "error"
     missing: str = "error"
-    missing_values: Sequence[float] = ()
+    missing_values: Sequence[Mark] = ()
 
     def __post_init__(self) -> None:
         for key, choices in (("duplicates", DUPLICATES), ("missing", MISSING)):
             value = getattr(self, key)
             if value not in choices:
                 raise InputError(f"data.{key}={value}: choose {', '.join(choices[:-1])} or {choices[-1]}")
-        for number in self.missing_values:
-            if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-                raise InputError(
-                    f"data.missing_values holds {number!r}: list the numbers that mean a missing value, "
-                    "data.missing_values=[-9999]; an empty cell always counts as missing"
-                )
+        check_marks(self.missing_values)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Policies":

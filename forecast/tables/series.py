@@ -439,6 +439,7 @@ def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:
         needed=columns,
         covariates=columns,
         numeric=draft.roles.numeric,
+        marks=draft.reading.policies.missing_values,
     )
     refuse(flaws)
     codes = [columns.index(name) for name in columns if name in draft.labels]
