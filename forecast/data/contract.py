@@ -15,6 +15,7 @@ from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
+from forecast.tables.times.buckets import Resampling
 from forecast.tables.times.clock import Clock
 from forecast.tables.times.timestamps import TimeFormat
 
@@ -103,6 +104,7 @@ class DataContract:
             time_format=TimeFormat.of(data),
             frequency=data["frequency"],
             policies=Policies.of(data),
+            resampling=Resampling.of(data),
             last_rows=data.get("last_rows"),
             merges_series=bool(data.get("merged")),
         )
@@ -143,6 +145,7 @@ class DataContract:
             "frequency": reading.frequency,
             **_present(steps),
             **reading.time_format.facts(),
+            **reading.resampling.facts(),
             **self.clock.facts(),
             "cycles": self.cycles,
             **reading.policies.facts(),

@@ -392,6 +392,7 @@ class ForecastData(lightning.LightningDataModule):
             series.time_format,
             series.frequency,
             series.policies,
+            series.resampling,
             last_rows=series.last_rows,
             merges_series=bool(series.merged),
         )

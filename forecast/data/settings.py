@@ -15,6 +15,7 @@ from forecast.tables.files import tidy_name
 from forecast.tables.reading import Reading
 from forecast.tables.repair import DUPLICATES, MISSING, Policies
 from forecast.tables.roles import OPTIONS, Roles
+from forecast.tables.times.buckets import Resampling
 from forecast.tables.times.timestamps import TimeFormat
 
 LARGEST_SEED = 2**32 - 1
@@ -142,6 +143,19 @@ class DataSettings:
         "Cycles of the calendar; null: every cycle that the training split holds twice."
     )
     frequency: str | None = option("Time between rows, such as h, 15min or D; null: inferred.")
+    resample: str | None = option(
+        "Longer step whose rows become one, such as 1h, 1D or MS; null: none.", default=None, only=FILE
+    )
+    aggregate: dict[str, Any] | None = option(
+        "Value of the rows that become one: mean, sum or last by column, such as {load: sum}; null: the mean.",
+        default=None,
+        only=FILE,
+    )
+    snap: str | None = option(
+        "Step to whose nearest multiple times are moved, for a clock that drifts, such as 5min; null: none.",
+        default=None,
+        only=FILE,
+    )
     duplicates: str = option("Rows of equal time: error, mean, first or last.", choices=DUPLICATES, checked=False)
     missing: str = option(
         "Empty cells and absent rows: error, ffill, interpolate, or mask: the model knows the gaps.",
@@ -187,6 +201,11 @@ class DataSettings:
         return Policies(self.duplicates, self.missing, tuple(self.missing_values))
 
     @property
+    def resampling(self) -> Resampling:
+        """The longer steps into which rows are put, or the step to which times are moved."""
+        return Resampling.of({"resample": self.resample, "aggregate": self.aggregate, "snap": self.snap})
+
+    @property
     def time_format(self) -> TimeFormat:
         """The layout and format of the times."""
         return TimeFormat.of({"time_columns": self.time_columns, "date_format": self.date_format})
@@ -206,6 +225,7 @@ class DataSettings:
             self.time_format,
             self.frequency,
             self.policies,
+            self.resampling,
             last_rows=self.last_rows,
             merges_series=self.targets is not None,
         )
@@ -224,7 +244,9 @@ class DataSettings:
             check_name(self.name)
         if self.targets == []:
             raise InputError("data.targets=[]: name a column to forecast, or null for all that are not covariates")
-        policies = self.policies.facts()
+        policies, resampling = self.policies.facts(), self.resampling
+        if resampling.resample is not None and self.frequency is not None:
+            raise InputError(f"data.frequency={self.frequency}: data.resample sets the step: set one of them to null")
         if self.source != FILE:
             for key in ("time_column", "frequency"):
                 if (value := getattr(self, key)) is not None:

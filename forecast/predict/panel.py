@@ -256,7 +256,10 @@ class PanelForecaster(TrainedModel):
         if missing := [name for name in contract.roles.ids if name not in table.columns]:
             raise MissingColumns(f"{source} has no column {missing[0]!r}, which identifies the series: add it")
         column = self.time_column if self.time_column in table.columns else None
-        reading = Reading(column, contract.reading.time_format.fitting(table, column), policies=contract.policies)
+        reading = replace(
+            Reading(column, contract.reading.time_format.fitting(table, column), policies=contract.policies),
+            resampling=contract.reading.resampling,
+        )
         with without_training_options():
             ahead = read_known(table, contract.roles_to_read, reading, source)
         return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))

@@ -16,6 +16,7 @@ from forecast.tables.long_tables import find_panel
 from forecast.tables.marks import holds_mark, shown_marks
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN, PAST, Roles
+from forecast.tables.times.buckets import snapped
 from forecast.tables.times.timestamps import PLAIN, TimeFormat, find_time_column, holds_times, join_hours, parse_times
 
 
@@ -161,6 +162,15 @@ def with_times(draft: Draft) -> Draft:
     where = f"{draft.source}, column {draft.time_column!r}"
     times, read_as, notes = parse_times(column, draft.rows, where, time_format)
     return replace(draft, times=times, time_format=read_as, notes={**draft.notes, "times": notes})
+
+
+def with_snapped_times(draft: Draft) -> Draft:
+    """Return the draft with its times moved to the step `data.snap`, and a note."""
+    snap = draft.reading.resampling.snap
+    if snap is None:
+        return draft
+    times, notes = snapped(draft.times, snap, draft.rows, draft.source, checked=not draft.roles.ids)
+    return replace(draft, times=times).noted("times", notes)
 
 
 def with_marks_as_empty(draft: Draft) -> Draft:

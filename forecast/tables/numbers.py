@@ -9,6 +9,7 @@ import pandas as pd
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw, list_word
 from forecast.tables.marks import Mark, find_marks, marks_word, shown_marks
+from forecast.tables.times.frequency import ways_to_fill
 
 LARGEST_NUMBER = float(np.finfo(np.float32).max)
 """Largest number that a model reads."""
@@ -89,14 +90,15 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
     if not empty_allowed and len(numbers) and np.isnan(numbers).all():
         cure = "leave it out of data.targets or the covariates"
         return Flaw(source, f"{where}, row {rows[0]}", f"no value ({len(numbers)} empty in total)", cure)
-    size = np.abs(numbers)
+    size, empty = np.abs(numbers), int(np.isnan(numbers).sum())
+    present = len(numbers) - empty
     for bad, problem, cure, word in (
         (np.isinf(numbers), "an infinite value ({count} in total)", "correct it in the file", None),
         (size > LARGEST_NUMBER, "{value:g} is too large for float32 ({count} such values)", "use a larger unit", None),
         (
             np.isnan(numbers) & (not empty_allowed),
             "no value ({count} empty in total)",
-            "fill it in the file (only end rows may be deleted), or train with data.missing=ffill, interpolate or mask",
+            f"fill it in the file (only end rows may be deleted), or train with {ways_to_fill(empty, present)}",
             _GAPS_WORD,
         ),
     ):
