@@ -12,6 +12,7 @@ from forecast.data.calendar import calendar_features, future_index
 from forecast.data.holidays import Holidays
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
 from forecast.data.scaler import Scaler, SeriesScaler
+from forecast.tables.bounds import Bounds
 from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
@@ -50,6 +51,8 @@ class DataContract:
         Known covariates of training that the forecast does not depend on: a table may lack them.
     least_context
         Fewest rows of a series of a panel; None: one series.
+    whole
+        Targets whose forecasts are whole numbers.
 
     Raises
     ------
@@ -70,6 +73,7 @@ class DataContract:
     merged: Sequence[str] = ()
     unread: list[str] = field(default_factory=list)
     least_context: int | None = None
+    whole: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for key, value in (self.roles.named | {"unread": self.unread, "cycles": self.cycles}).items():
@@ -86,6 +90,8 @@ class DataContract:
             raise ValueError("it names a calendar cycle twice")
         if reading.last_rows is not None and (type(reading.last_rows) is not int or reading.last_rows < 1):
             raise ValueError(f"last_rows {reading.last_rows!r} is not a number of rows")
+        if not isinstance(self.whole, list) or not set(self.whole) <= set(self.targets):
+            raise ValueError("whole_numbers names other columns than targets")
         if list(scaler.columns) != self.channels:
             raise ValueError("the scaler has other columns")
         known = sorted([*self.known, *self.unread])
@@ -105,6 +111,7 @@ class DataContract:
             frequency=data["frequency"],
             policies=Policies.of(data),
             resampling=Resampling.of(data),
+            bounds=Bounds.of(data.get("bounds")),
             last_rows=data.get("last_rows"),
             merges_series=bool(data.get("merged")),
         )
@@ -122,6 +129,7 @@ class DataContract:
             merged=data.get("merged", ()),
             unread=data.get("unread", []),
             least_context=data.get("least_context"),
+            whole=data.get("whole_numbers", []),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,6 +140,8 @@ class DataContract:
             "holidays": None if self.holidays is None else self.holidays.to_dict(),
             "unread": self.unread or None,
             "least_context": self.least_context,
+            "bounds": self.reading.bounds.fact(),
+            "whole_numbers": self.whole or None,
         }
         steps = {
             "shown_frequency": self.shown,

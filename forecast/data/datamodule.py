@@ -393,6 +393,7 @@ class ForecastData(lightning.LightningDataModule):
             series.frequency,
             series.policies,
             series.resampling,
+            series.bounds,
             last_rows=series.last_rows,
             merges_series=bool(series.merged),
         )
@@ -409,6 +410,7 @@ class ForecastData(lightning.LightningDataModule):
             shown=series.shown,
             merged=series.merged,
             unread=[] if reads_known else roles.known,
+            whole=list(self.source.whole),
         )
 
     def training_range(self) -> TrainingRange:

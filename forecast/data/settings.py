@@ -11,6 +11,7 @@ from forecast.common.settings import check_present, option, options_of, read_opt
 from forecast.common.text import is_plain
 from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
+from forecast.tables.bounds import Bounds
 from forecast.tables.files import tidy_name
 from forecast.tables.reading import Reading
 from forecast.tables.repair import DUPLICATES, MISSING, Policies
@@ -168,6 +169,15 @@ class DataSettings:
         items="numbers and texts",
         only=FILE,
     )
+    bounds: dict[str, Any] | list[Any] | None = option(
+        "Lowest and highest value of the targets, such as [0,null], or {load: [0,null]} of some; null: none.",
+        default=None,
+        items="two numbers",
+        only=FILE,
+    )
+    whole_numbers: bool = option(
+        "Whether a target that holds whole numbers only gets whole forecasts.", default=False, only=FILE
+    )
     split: dict[str, Any] = option(
         "Shares of the rows, or numbers of rows; test 0: no test split.", unit="rows, or shares of all rows"
     )
@@ -226,6 +236,7 @@ class DataSettings:
             self.frequency,
             self.policies,
             self.resampling,
+            Bounds.of(self.bounds),
             last_rows=self.last_rows,
             merges_series=self.targets is not None,
         )
@@ -244,6 +255,7 @@ class DataSettings:
             check_name(self.name)
         if self.targets == []:
             raise InputError("data.targets=[]: name a column to forecast, or null for all that are not covariates")
+        Bounds.of(self.bounds)
         policies, resampling = self.policies.facts(), self.resampling
         if resampling.resample is not None and self.frequency is not None:
             raise InputError(f"data.frequency={self.frequency}: data.resample sets the step: set one of them to null")

@@ -194,7 +194,7 @@ class Forecaster(TrainedModel):
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the forecast of the steps after a checked series, with the intervals of a question."""
-        return answer(self, series, question).rounded(self.decimals)
+        return answer(self, series, question).rounded(self.decimals, self.whole)
 
     def warnings(self, series: Series) -> list[str]:
         """Return warnings about look-back and horizon of a checked series and about the model, in words."""

@@ -47,6 +47,8 @@ EFFECT = {
     "data.targets": "leaves the other columns out",
     "data.categorical": "reads cells as labels",
     "data.time_column": "says which dates count",
+    "data.resample": "puts all rows into longer steps",
+    "data.snap": "moves each time to the nearest step",
     "data.missing_values": "reads {what} as empty",
 }
 """Effect of an option that accepts flaws; `what` is what it changes."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from forecast.tables.bounds import NO_BOUNDS, Bounds
 from forecast.tables.repair import STRICT, Policies
 from forecast.tables.times.buckets import AS_IT_IS, Resampling
 from forecast.tables.times.timestamps import PLAIN, TimeFormat
@@ -28,6 +29,8 @@ class Reading:
         Treatment of duplicate and missing rows.
     resampling
         Longer steps into which rows are put, or a step to which times are moved.
+    bounds
+        Limits of the targets; a value outside is refused.
     last_rows
         Number of rows to keep, the last by time; None keeps all.
     merges_series
@@ -47,6 +50,7 @@ class Reading:
     frequency: str | None = None
     policies: Policies = STRICT
     resampling: Resampling = AS_IT_IS
+    bounds: Bounds = NO_BOUNDS
     last_rows: int | None = None
     merges_series: bool = False
     fewer_allowed: bool = False

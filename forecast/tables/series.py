@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.tables.bounds import NO_BOUNDS, Bounds
 from forecast.tables.draft import (
     Draft,
     check_present,
@@ -111,6 +112,8 @@ class Series:
         The series of a panel and their rows; None: one series.
     resampling
         Longer steps into which rows were put, or the step to which times were moved.
+    bounds
+        Limits of the targets.
     """
 
     frame: pd.DataFrame
@@ -127,6 +130,7 @@ class Series:
     last_rows: int | None = None
     ids: Ids | None = None
     resampling: Resampling = AS_IT_IS
+    bounds: Bounds = NO_BOUNDS
 
     @property
     def num_steps(self) -> int:
@@ -238,6 +242,7 @@ def series_from_frame(
         tuple(name for name in draft.unused if name not in draft.merged),
         draft.reading.last_rows,
         resampling=reading.resampling,
+        bounds=reading.bounds,
     )
 
 
@@ -276,6 +281,8 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     ahead = (_known_of_panel(*beyond, known),) if known and after.any() else ()
     piece, doubled = sorted_rows(draft, coded, values)
     piece, bucketed = buckets_of_panel(piece, draft)
+    outside = reading.bounds.flaws(piece.values, draft.chosen, draft.targets, piece.rows, source)
+    refuse_with_ids(outside, coded, draft.rows)
     labels, _, named = name_empty_cells(
         piece.values, {name: draft.chosen.index(name) for name in draft.labels}, draft.labels, reading.empty_labels
     )
@@ -309,6 +316,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
         unread=tuple(draft.unused),
         ids=grid.ids,
         resampling=reading.resampling,
+        bounds=reading.bounds,
     )
 
 
@@ -412,7 +420,9 @@ def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, di
 
 def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[Filled, str, tuple[str, ...]]:
     """Return the complete table, its step and notes on it; refuse a table with flaws, all of them in one message."""
-    flaws, reading = list(draft.flaws), draft.reading
+    reading = draft.reading
+    outside = reading.bounds.flaws(unique[1], draft.chosen, draft.targets, unique[2], draft.source)
+    flaws = [*draft.flaws, *outside]
     filled: Filled | None = None
     found = Found(unique[0], "")
     try:

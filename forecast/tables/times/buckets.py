@@ -76,8 +76,7 @@ class Resampling:
         """Step of the buckets as a value of `data.frequency`; None: the step is to be found."""
         if self.resample is None:
             return None
-        step, _ = _buckets_of(self.resample)
-        return "W-MON" if step == _WEEK else self.resample
+        return "W-MON" if _buckets_of(self.resample) == (_WEEK, _MONDAY) else self.resample
 
 
 AS_IT_IS = Resampling()

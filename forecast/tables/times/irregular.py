@@ -120,12 +120,13 @@ def _cure_of_gaps(times: pd.DatetimeIndex, step: str, missing: int, *, named: bo
         holidays = f"data.frequency={replace(calendar, holidays=True).name} if days without a row are holidays"
         fill = "" if calendar.name == step else f"data.frequency={calendar.name} "
         return f"{first}, or train with {holidays}, else with {fill}data.missing=mask"
-    coarser = None if missing <= MOST_INVENTED * (missing + len(times)) else find_coarser(times)
     fill = f"train with {ways_to_fill(missing, len(times))}"
-    if coarser is None:
-        return f"{first}, or {fill}" if missing <= len(times) else f"{first}, or correct the times"
-    longer = f"train with data.resample={coarser}, the mean of each {coarser}"
-    return f"{first}, or {longer}" if missing > len(times) else f"{first}, or {fill}, or {longer}"
+    if missing <= MOST_INVENTED * (missing + len(times)):
+        return f"{first}, or {fill}"
+    ways = [fill] if missing <= len(times) else []
+    if words := find_coarser(times):
+        ways.append(f"train with {' '.join(words)} (the mean of its rows)")
+    return ", or ".join([first, *ways]) if ways else f"{first}, or correct the times"
 
 
 def _by_day(times: pd.DatetimeIndex, frequency: str | None, rows: np.ndarray, source: str) -> Found | None:
@@ -171,7 +172,7 @@ def find_step_change(times: pd.DatetimeIndex) -> StepChange | None:
     before = _mode(old)
     if before == after or np.mean(old == before) < 0.5 or np.mean(old == after) > 0.2 or np.mean(new == after) < 0.95:
         return None
-    longer = max(abs(before), abs(after)) if before * after > 0 else min(before, after)
+    longer = min(before, after) if min(before, after) < 0 else max(before, after)
     return StepChange(row, *(_kind_name(int(kind)) for kind in (before, after, longer)))
 
 
@@ -223,13 +224,14 @@ def _with_cure(flaw: Flaw, times: pd.DatetimeIndex, frequency: str | None) -> Fl
         return flaw
     if frequency is not None and (other := _found_alone(times)) is not None:
         return Flaw(flaw.source, flaw.where, flaw.problem, f"correct the times, or set data.frequency={other}")
-    word = None
     if (snap := find_snap(times)) is not None:
-        word, effect = f"data.snap={snap}", f", which moves each time to the nearest {snap}"
-    elif (coarser := find_coarser(times)) is not None:
-        word, effect = f"data.resample={coarser}", f", the mean of each {coarser}"
-    cure = "correct the times in the file" if word is None else f"correct the times, or train with {word}{effect}"
-    return Flaw(flaw.source, flaw.where, flaw.problem, cure, word)
+        words, effect = [f"data.snap={snap}"], "each time then moves to the nearest step"
+    else:
+        words, effect = find_coarser(times), "each longer step then has the mean of its rows"
+    if not words:
+        return Flaw(flaw.source, flaw.where, flaw.problem, "correct the times in the file")
+    cure = f"correct the times, or train with {' '.join(words)} ({effect})"
+    return Flaw(flaw.source, flaw.where, flaw.problem, cure, words[0], more=words[1:])
 
 
 def _found_alone(times: pd.DatetimeIndex) -> str | None:
@@ -258,14 +260,23 @@ def find_snap(times: pd.DatetimeIndex) -> str | None:
     return None
 
 
-def find_coarser(times: pd.DatetimeIndex) -> str | None:
-    """Return the shortest step, longer than most, of whose buckets at most a tenth have no row; None: there is none."""
+def find_coarser(times: pd.DatetimeIndex) -> list[str]:
+    """Return the options that put rows into longer steps, of which each has a row, or else nine of ten; or none."""
     usual = float(np.median(np.diff(times.asi8))) if len(times) > 1 else 0.0
+    nearly: list[str] = []
     for resample in COARSER:
         buckets = Buckets.of(times, resample)
-        if (buckets.since + buckets.left).min() < usual:
-            continue
-        numbers = np.unique(buckets.numbers)
-        if len(numbers) >= LEAST_ROWS and 10 * missing_rows(numbers) <= len(numbers):
-            return resample
-    return None
+        length, numbers = (buckets.since + buckets.left).min(), np.unique(buckets.numbers)
+        missing = missing_rows(numbers)
+        if length < 0.9 * usual or len(numbers) < LEAST_ROWS or (nearly and length > _MOST_STEPS * usual):
+            continue  # February is a month
+        if not missing:
+            return [f"data.resample={resample}"]
+        if length >= 1.5 * usual and 10 * missing <= len(numbers) and not nearly:
+            nearly = [f"data.resample={resample}", _MASK]
+    return nearly
+
+
+_MASK = "data.missing=mask"
+_MOST_STEPS = 12
+"""Most usual steps in a longer one that is named because each of them has a row."""
