@@ -32,6 +32,7 @@ EVERY |= {"calendar", "duplicates", "missing", "known_covariates", "static_covar
 EVERY |= {"perfect_foresight", "holidays", "holidays_before", "holidays_after"}
 FILE = {"path", "file_name", "url", "sha256", "about", "missing_values", "time_columns", "date_format", "last_rows"}
 FILE |= {"id_columns", "split_by", "least_context", "short_series"}
+FILE |= {"resample", "aggregate", "snap", "bounds", "whole_numbers"}
 WINDOWS = {"kind", "windows", "window_look_back", "window_horizon", "types", "distance", "unit", "noise", "seed"}
 ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "file": FILE}
 
