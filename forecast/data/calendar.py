@@ -8,7 +8,16 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.times.frequency import fixed_step, frequency_offset, from_wall_time, is_daily, to_wall_time
+from forecast.tables.times.calendars import CalendarDays
+from forecast.tables.times.frequency import (
+    fixed_step,
+    frequency_offset,
+    from_wall_time,
+    is_daily,
+    times_from,
+    times_until,
+    to_wall_time,
+)
 
 _DAY = 86_400.0
 _SHORTEST_MONTH = 28 * _DAY
@@ -97,6 +106,8 @@ def seasonal_period(frequency: str) -> int:
     it, the period is the smallest whole number of at most seven seasons, else the nearest number of steps.
     """
     offset = frequency_offset(frequency)
+    if isinstance(offset, CalendarDays):
+        return offset.season
     if isinstance(offset, pd.offsets.BusinessDay):
         return _steps_in(5, offset.n)
     months = _months(frequency)
@@ -112,6 +123,9 @@ def seasonal_period(frequency: str) -> int:
 def season_name(period: int, frequency: str) -> str:
     """Return the duration of a season of `period` steps, such as "24 h", "7 days" or "12 months"."""
     offset = frequency_offset(frequency)
+    if isinstance(offset, CalendarDays) and not offset.months_of_step:
+        whole, rest = divmod(period, offset.season)
+        return _counted(period, "step") if rest else _counted(whole, "week" if offset.period == "week" else "year")
     if isinstance(offset, pd.offsets.BusinessDay):
         return _counted(period * offset.n, "business day")
     if months := _months(frequency):
@@ -149,7 +163,7 @@ def future_index(after: pd.Timestamp | pd.DatetimeIndex, frequency: str, horizon
     zone = times.tz if is_daily(fixed_step(offset)) else None
     last = (times if zone is None else to_wall_time(times))[-1]
     try:  # the grid begins after `last` if `last` is not on it
-        grid = pd.date_range(last, periods=horizon + 1, freq=offset).as_unit("ns")
+        grid = times_from(last, horizon + 1, offset)
     except (pd.errors.OutOfBoundsDatetime, pd.errors.OutOfBoundsTimedelta, OverflowError):
         raise InputError(
             f"{horizon} steps of {frequency} after {last} go beyond the year 2262: lower the horizon"
@@ -164,7 +178,7 @@ def earlier_index(before: pd.DatetimeIndex, frequency: str, count: int) -> pd.Da
     zone = before.tz if is_daily(fixed_step(offset)) else None
     first = (before if zone is None else to_wall_time(before))[0]
     try:  # the grid ends before `first` if `first` is not on it
-        grid = pd.date_range(end=first, periods=count + 1, freq=offset).as_unit("ns")
+        grid = times_until(first, count + 1, offset)
     except (pd.errors.OutOfBoundsDatetime, pd.errors.OutOfBoundsTimedelta, OverflowError):
         raise InputError(f"{count} steps of {frequency} before {first} begin before 1678: give more rows") from None
     earlier = grid[grid < first][-count:]
@@ -174,6 +188,8 @@ def earlier_index(before: pd.DatetimeIndex, frequency: str, count: int) -> pd.Da
 def _seconds(frequency: str) -> float:
     """Return the length of a step in seconds; the mean if it varies."""
     offset = frequency_offset(frequency)
+    if isinstance(offset, CalendarDays):
+        return offset.seconds
     step = fixed_step(offset)
     if step is not None:
         return step / 1e9
@@ -188,10 +204,12 @@ def _seconds(frequency: str) -> float:
 
 def _months(frequency: str) -> int:
     """Return the number of months in a step, 0 if it is not a number of months."""
-    step = _seconds(frequency)
-    whole = round(step / (30.436875 * _DAY))
-    monthly = frequency_offset(frequency).rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
-    return whole if monthly and not frequency_offset(frequency).rule_code.startswith("S") else 0
+    offset = frequency_offset(frequency)
+    if isinstance(offset, CalendarDays):
+        return offset.months_of_step
+    whole = round(_seconds(frequency) / (30.436875 * _DAY))
+    monthly = offset.rule_code.split("-")[0].endswith(("MS", "ME", "QS", "QE", "YS", "YE"))
+    return whole if monthly and not offset.rule_code.startswith("S") else 0
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from forecast.data.calendar import calendar_features, future_index
 from forecast.data.holidays import Holidays
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
 from forecast.data.scaler import Scaler, SeriesScaler
+from forecast.tables.bounds import Bounds
 from forecast.tables.formats.layout import Layout
 from forecast.tables.reading import Reading
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
+from forecast.tables.times.buckets import Resampling
 from forecast.tables.times.clock import Clock
 from forecast.tables.times.time_format import TimeFormat
 
@@ -50,6 +52,8 @@ class DataContract:
         Known covariates of training that the forecast does not depend on: a table may lack them.
     least_context
         Fewest rows of a series of a panel; None: one series.
+    whole
+        Targets whose forecasts are whole numbers.
 
     Raises
     ------
@@ -70,6 +74,7 @@ class DataContract:
     merged: Sequence[str] = ()
     unread: list[str] = field(default_factory=list)
     least_context: int | None = None
+    whole: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for key, value in (self.roles.named | {"unread": self.unread, "cycles": self.cycles}).items():
@@ -86,6 +91,8 @@ class DataContract:
             raise ValueError("it names a calendar cycle twice")
         if reading.last_rows is not None and (type(reading.last_rows) is not int or reading.last_rows < 1):
             raise ValueError(f"last_rows {reading.last_rows!r} is not a number of rows")
+        if not isinstance(self.whole, list) or not set(self.whole) <= set(self.targets):
+            raise ValueError("whole_numbers names other columns than targets")
         if list(scaler.columns) != self.channels:
             raise ValueError("the scaler has other columns")
         known = sorted([*self.known, *self.unread])
@@ -105,6 +112,8 @@ class DataContract:
             frequency=data["frequency"],
             layout=Layout.of(data.get("layout", {})),
             policies=Policies.of(data),
+            resampling=Resampling.of(data),
+            bounds=Bounds.of(data.get("bounds")),
             last_rows=data.get("last_rows"),
             merges_series=bool(data.get("merged")),
         )
@@ -122,6 +131,7 @@ class DataContract:
             merged=data.get("merged", ()),
             unread=data.get("unread", []),
             least_context=data.get("least_context"),
+            whole=data.get("whole_numbers", []),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,6 +142,8 @@ class DataContract:
             "holidays": None if self.holidays is None else self.holidays.to_dict(),
             "unread": self.unread or None,
             "least_context": self.least_context,
+            "bounds": self.reading.bounds.fact(),
+            "whole_numbers": self.whole or None,
         }
         steps = {
             "shown_frequency": self.shown,
@@ -146,6 +158,7 @@ class DataContract:
             "frequency": reading.frequency,
             **_present(steps),
             **reading.time_format.facts(),
+            **reading.resampling.facts(),
             **self.clock.facts(),
             "cycles": self.cycles,
             **reading.policies.facts(),

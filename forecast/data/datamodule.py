@@ -392,6 +392,8 @@ class ForecastData(lightning.LightningDataModule):
             series.time_format,
             series.frequency,
             series.policies,
+            series.resampling,
+            series.bounds,
             last_rows=series.last_rows,
             merges_series=bool(series.merged),
             layout=series.layout,
@@ -409,6 +411,7 @@ class ForecastData(lightning.LightningDataModule):
             shown=series.shown,
             merged=series.merged,
             unread=[] if reads_known else roles.known,
+            whole=list(self.source.whole),
         )
 
     def training_range(self) -> TrainingRange:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.text import is_plain
-from forecast.tables.times.frequency import frequency_offset
+from forecast.tables.times.frequency import frequency_offset, times_from
 
 MOST_DAYS = 7
 """Largest number of days before or after a holiday that are inputs."""
@@ -84,7 +84,7 @@ class Holidays:
 
     def check_frequency(self, frequency: str) -> None:
         """Raise InputError for steps longer than a day."""
-        days = pd.date_range("2024-01-01", periods=8, freq=frequency_offset(frequency))
+        days = times_from(pd.Timestamp("2024-01-01"), 8, frequency_offset(frequency))
         if (np.diff(days.to_numpy()) > _DAY).all():
             raise InputError(
                 f"data.holidays={self.place}: rows every {frequency} span more than a day: set data.holidays=null, or "

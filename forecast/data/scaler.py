@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,13 @@ class SeriesScaler:
     def from_dict(cls, state: dict[str, Any]) -> SeriesScaler:
         """Return the scaler of a `to_dict` state."""
         return cls(np.array(state["mean"]), np.array(state["scale"]), state["columns"], state["names"])
+
+
+def rounded(frame: pd.DataFrame, decimals: Mapping[str, int], whole: Sequence[str] = ()) -> pd.DataFrame:
+    """Return forecasts with the decimals of each column, those of `whole` as integers unless they are very large."""
+    rounded = frame.round({**decimals, **dict.fromkeys(whole, 0)})
+    exact = [name for name in whole if (rounded[name].abs() < 2**53).all()]
+    return rounded.astype(dict.fromkeys(exact, np.int64)) if exact else rounded
 
 
 class Scaler:

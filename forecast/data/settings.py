@@ -11,11 +11,13 @@ from forecast.common.settings import check_present, option, options_of, read_opt
 from forecast.common.text import is_plain
 from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
+from forecast.tables.bounds import Bounds
 from forecast.tables.files import tidy_name
 from forecast.tables.formats.layout import Layout
 from forecast.tables.reading import Reading
 from forecast.tables.repair import DUPLICATES, MISSING, Policies
 from forecast.tables.roles import OPTIONS, Roles
+from forecast.tables.times.buckets import Resampling
 from forecast.tables.times.time_format import TimeFormat
 
 LARGEST_SEED = 2**32 - 1
@@ -168,6 +170,19 @@ class DataSettings:
         "Cycles of the calendar; null: every cycle that the training split holds twice."
     )
     frequency: str | None = option("Time between rows, such as h, 15min or D; null: inferred.")
+    resample: str | None = option(
+        "Longer step whose rows become one, such as 1h, 1D or MS; null: none.", default=None, only=FILE
+    )
+    aggregate: dict[str, Any] | None = option(
+        "Value of the rows that become one: mean, sum or last by column, such as {load: sum}; null: the mean.",
+        default=None,
+        only=FILE,
+    )
+    snap: str | None = option(
+        "Step to whose nearest multiple times are moved, for a clock that drifts, such as 5min; null: none.",
+        default=None,
+        only=FILE,
+    )
     duplicates: str = option("Rows of equal time: error, mean, first or last.", choices=DUPLICATES, checked=False)
     missing: str = option(
         "Empty cells and absent rows: error, ffill, interpolate, or mask: the model knows the gaps.",
@@ -175,7 +190,19 @@ class DataSettings:
         checked=False,
     )
     missing_values: list[Any] = option(
-        "Numbers that mean an empty cell, such as [-9999].", default=(), items="numbers", only=FILE
+        "Numbers and texts that mean an empty cell, such as [-9999,M].",
+        default=(),
+        items="numbers and texts",
+        only=FILE,
+    )
+    bounds: dict[str, Any] | list[Any] | None = option(
+        "Lowest and highest value of the targets, such as [0,null], or {load: [0,null]} of some; null: none.",
+        default=None,
+        items="two numbers",
+        only=FILE,
+    )
+    whole_numbers: bool = option(
+        "Whether a target that holds whole numbers only gets whole forecasts.", default=False, only=FILE
     )
     split: dict[str, Any] = option(
         "Shares of the rows, or numbers of rows; test 0: no test split.", unit="rows, or shares of all rows"
@@ -210,6 +237,11 @@ class DataSettings:
         return Policies(self.duplicates, self.missing, tuple(self.missing_values))
 
     @property
+    def resampling(self) -> Resampling:
+        """The longer steps into which rows are put, or the step to which times are moved."""
+        return Resampling.of({"resample": self.resample, "aggregate": self.aggregate, "snap": self.snap})
+
+    @property
     def time_format(self) -> TimeFormat:
         """The layout and format of the times."""
         columns, date_format = self.time_columns, self.date_format
@@ -235,6 +267,8 @@ class DataSettings:
             self.time_format,
             self.frequency,
             self.policies,
+            self.resampling,
+            Bounds.of(self.bounds),
             last_rows=self.last_rows,
             merges_series=self.targets is not None,
             layout=self.layout,
@@ -254,7 +288,10 @@ class DataSettings:
             check_name(self.name)
         if self.targets == []:
             raise InputError("data.targets=[]: name a column to forecast, or null for all that are not covariates")
-        policies = self.policies.facts()
+        Bounds.of(self.bounds)
+        policies, resampling = self.policies.facts(), self.resampling
+        if resampling.resample is not None and self.frequency is not None:
+            raise InputError(f"data.frequency={self.frequency}: data.resample sets the step: set one of them to null")
         if self.source != FILE:
             for key in ("time_column", "frequency"):
                 if (value := getattr(self, key)) is not None:

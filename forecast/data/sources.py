@@ -1,7 +1,7 @@
 """Loading of a series from its source, and checks on the files that a run folder may name."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -30,7 +30,7 @@ class Source:
 
     `path` and `sha256` describe its file; None: simulated. `cycles` are the calendar cycles of the model; None: those
     that the training split shows. `holidays` are inputs known ahead. `origins` are the only rows at which a forecast
-    may begin; None: every row.
+    may begin; None: every row. `whole` are the targets whose forecasts are whole numbers.
     """
 
     series: Series
@@ -40,6 +40,7 @@ class Source:
     cycles: tuple[str, ...] | None = None
     holidays: Holidays | None = None
     origins: np.ndarray | None = None
+    whole: tuple[str, ...] = ()
 
     @property
     def targets(self) -> list[str]:
@@ -87,13 +88,27 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
         targets = [name for name in series.frame.columns if name not in roles.covariates]
     if not targets:
         raise InputError(f"{PAST} and {KNOWN} name every column: leave one to forecast")
+    series.bounds.check_names(targets)
+    for name in config.aggregate or {}:
+        if name not in series.frame.columns:
+            raise InputError(f"data.aggregate.{name}: the series has no such column: correct data.aggregate")
     named = config.calendar
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
     holidays = _holidays(config, series)
     if holidays is not None:
         series = replace(series, notes=(*series.notes, *holidays.notes(pd.DatetimeIndex(series.frame.index))))
     roles = replace(roles, targets=targets, static=static_values(config.static_covariates or {}, targets))
-    return Source(series, roles, path, digest, cycles, holidays, origins)
+    whole = _whole_targets(series, targets) if config.whole_numbers else ()
+    return Source(series, roles, path, digest, cycles, holidays, origins, whole)
+
+
+def _whole_targets(series: Series, targets: Sequence[str]) -> tuple[str, ...]:
+    """Return the targets that hold whole numbers only; refuse a table without any."""
+    measured = series.measured
+    whole = tuple(name for name in targets if (measured[name].dropna() % 1 == 0).all())
+    if not whole:
+        raise InputError("data.whole_numbers=true: no target holds whole numbers only: set it to false")
+    return whole
 
 
 def _holidays(config: DataSettings, series: Series) -> Holidays | None:

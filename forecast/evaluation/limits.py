@@ -58,6 +58,15 @@ class Limits:
                 upper[place] = highest
         return cls(torch.from_numpy(lower), torch.from_numpy(upper), period)
 
+    def within(self, bounds: Sequence[tuple[float | None, float | None]]) -> "Limits":
+        """Return the limits with those that a user knows, lower and upper of each target; None: as they were."""
+        lower, upper = self.lower.clone(), self.upper.clone()
+        for place, pair in enumerate(bounds):
+            for limits, limit in zip((lower, upper), pair, strict=True):
+                if limit is not None:
+                    limits[place] = limit
+        return replace(self, lower=lower, upper=upper)
+
     def scaled(self, mean: np.ndarray, scale: np.ndarray, device: torch.device | str = "cpu") -> "Limits":
         """Return the limits as z-scores, float32, equal to those of values on them.
 

@@ -161,7 +161,9 @@ def limits_of_data(data: ForecastData, *, reads_known: bool = True) -> Limits:
     values, observed = data.source.series.frame[targets].to_numpy(np.float64)[rows], None
     if (seen := data.source.series.observed_of(targets, rows)) is not None:
         observed = np.asarray(seen)
-    limits = Limits.fit(values, seasonal_period(data.source.series.frequency), observed)
+    series = data.source.series
+    limits = Limits.fit(values, seasonal_period(series.frequency), observed)
+    limits = limits.within([series.bounds.of_target(name) for name in targets])
     if not data.source.roles.known or not reads_known or not (limits.lower == 0).all():
         return limits
     known = data.parts["train"].known.cpu().numpy()[rows]

@@ -162,6 +162,11 @@ class TrainedModel:
         """Decimals of the forecast of each target; see `Scaler.decimals`."""
         return self.scaler.decimals(self.targets)
 
+    @property
+    def whole(self) -> list[str]:
+        """Targets whose forecasts are whole numbers."""
+        return self.contract.whole
+
     def check_question(self, question: Question) -> None:
         """Raise InputError if the model cannot answer a question, before any forecast is computed."""
         if not question.is_plain:

@@ -72,7 +72,7 @@ class Ensemble:
         return self._mean([member.answer(series, question) for member in self.members])
 
     def _mean(self, forecasts: Sequence[Forecast]) -> Forecast:
-        return mean_of(forecasts).rounded(self.members[0].decimals)
+        return mean_of(forecasts).rounded(self.members[0].decimals, self.members[0].whole)
 
     def warnings(self, series: Series) -> list[str]:
         """Return the warnings of all members, each once."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.data.scaler import rounded
 from forecast.evaluation.intervals import interval_levels
 
 
@@ -95,10 +96,16 @@ class Forecast:
     adapted_on: tuple[int, ...] = ()
     forms: tuple[str, ...] = ()
 
-    def rounded(self, decimals: dict[str, int]) -> "Forecast":
-        """Return the forecast with the values and interval ends of each target rounded to its decimals."""
-        ends = {level: (lower.round(decimals), upper.round(decimals)) for level, (lower, upper) in self.ends.items()}
-        return replace(self, values=self.values.round(decimals), ends=ends)
+    def rounded(self, decimals: dict[str, int], whole: Sequence[str] = ()) -> "Forecast":
+        """Return the forecast with the values and interval ends of each target rounded to its decimals.
+
+        Those of the targets `whole` are whole numbers; an interval then holds the whole numbers that it held before.
+        """
+        ends = {
+            level: (rounded(lower, decimals, whole), rounded(upper, decimals, whole))
+            for level, (lower, upper) in self.ends.items()
+        }
+        return replace(self, values=rounded(self.values, decimals, whole), ends=ends)
 
     def columns(self, target: str, naive: pd.DataFrame | None = None) -> dict[str, pd.Series]:
         """Return the columns beside the value of a target: the ends of its intervals, and the naive forecast."""

@@ -194,7 +194,7 @@ class Forecaster(TrainedModel):
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the forecast of the steps after a checked series, with the intervals of a question."""
-        return answer(self, series, question).rounded(self.decimals)
+        return answer(self, series, question).rounded(self.decimals, self.whole)
 
     def warnings(self, series: Series) -> list[str]:
         """Return warnings about look-back and horizon of a checked series and about the model, in words."""
@@ -226,7 +226,7 @@ class Forecaster(TrainedModel):
         table, notes = tidy_names(table, source)
         contract, time_column = self.contract, self.time_column if self.time_column in table.columns else None
         time_format = contract.reading.time_format.fitting(table, time_column)
-        reading = Reading(time_column, time_format, policies=contract.policies)
+        reading = Reading(time_column, time_format, policies=contract.policies, resampling=contract.reading.resampling)
         with without_training_options():
             ahead = read_known(table, contract.roles_to_read, reading, source)
         return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))

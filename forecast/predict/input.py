@@ -28,7 +28,7 @@ def without_training_options() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        text = re.sub(r",? or (set data\.|train with ).*", "", str(error))
+        text = re.sub(r",? or (set '?data\.|train with ).*", "", str(error))
         text = text.replace("set data.time_column to one of them", "leave the others out")
         error.args = (text.replace("leave it out of data.targets or the covariates", "fill it in"),)
         raise

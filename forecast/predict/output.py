@@ -11,6 +11,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
 from forecast.common.spreadsheet import write_frame
+from forecast.data.scaler import rounded
 from forecast.evaluation.coverage import calibrating_windows, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
@@ -53,7 +54,7 @@ class Outcome:
 
     def table(self, layout: str) -> pd.DataFrame:
         """Return the forecast as a table in the layout wide or long, with the naive forecast in as many decimals."""
-        naive = self.naive.round(self.members[0].decimals)
+        naive = rounded(self.naive, self.members[0].decimals, self.members[0].whole)
         return self.forecast.long(naive) if layout == "long" else self.forecast.wide(naive)
 
     def sidecar(self, table: pd.DataFrame, layout: str) -> dict[str, Any]:

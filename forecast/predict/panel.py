@@ -14,7 +14,7 @@ from torch import Tensor
 from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import seasonal_period
-from forecast.data.scaler import SeriesScaler
+from forecast.data.scaler import SeriesScaler, rounded
 from forecast.evaluation.intervals import middle
 from forecast.evaluation.limits import Limits
 from forecast.model.informer import Informer
@@ -67,7 +67,7 @@ class PanelForecast:
     time_column: str
     ends: dict[float, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
-    def table(self, decimals: dict[str, int], *, naive: bool = True) -> pd.DataFrame:
+    def table(self, decimals: dict[str, int], *, naive: bool = True, whole: Sequence[str] = ()) -> pd.DataFrame:
         """Return a row for each series and step: its id, its time, the targets, the interval ends of each target."""
         count, horizon, _ = self.values.shape
         columns: dict[str, np.ndarray] = {}
@@ -86,9 +86,8 @@ class PanelForecast:
                 "again"
             )
         frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
-        frame = frame.round(
-            {name: decimals[target] for target in decimals for name in frame if _is_of(str(name), target)}
-        )
+        places = {name: decimals[target] for target in decimals for name in frame if _is_of(str(name), target)}
+        frame = rounded(frame, places, [str(name) for target in whole for name in frame if _is_of(str(name), target)])
         ids = self.ids.frame(np.repeat(np.arange(count), horizon))
         times = joined(self.dates)
         return pd.concat([ids, pd.Series(times, name=self.time_column), frame], axis=1)
@@ -189,7 +188,7 @@ class PanelForecaster(TrainedModel):
         series = self._checked(frame, "the frame", ids)
         if known is not None:
             series = self._with_known(series, known, "the known table")
-        return self.answer(series, question).table(self.decimals, naive=False)
+        return self.answer(series, question).table(self.decimals, naive=False, whole=self.whole)
 
     def _checked(self, frame: pd.DataFrame, source: str, ids: Wanted) -> Series:
         """Return the panel of a frame, checked and repaired as in training, with the series that are asked for."""
@@ -264,7 +263,10 @@ class PanelForecaster(TrainedModel):
         if missing := [name for name in contract.roles.ids if name not in table.columns]:
             raise MissingColumns(f"{source} has no column {missing[0]!r}, which identifies the series: add it")
         column = self.time_column if self.time_column in table.columns else None
-        reading = Reading(column, contract.reading.time_format.fitting(table, column), policies=contract.policies)
+        reading = replace(
+            Reading(column, contract.reading.time_format.fitting(table, column), policies=contract.policies),
+            resampling=contract.reading.resampling,
+        )
         with without_training_options():
             ahead = read_known(table, contract.roles_to_read, reading, source)
         return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))

@@ -69,7 +69,7 @@ class PanelOutcome:
 
     def write(self, output: Path) -> None:
         """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""
-        table = self.forecast.table(self.forecaster.decimals)
+        table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
         with replacing(output) as file:
             if output.suffix.lower() == ".csv":
                 write_frame(file, table, index=False)

@@ -3,7 +3,6 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,8 +14,10 @@ from forecast.tables.flaws import Flaw, list_word
 from forecast.tables.formats.text import ORIGIN
 from forecast.tables.labels import encode_covariates
 from forecast.tables.long_tables import find_panel
+from forecast.tables.marks import holds_mark, shown_marks
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN, PAST, USUAL_IDS, Roles
+from forecast.tables.times.buckets import snapped
 from forecast.tables.times.finding import find_times
 from forecast.tables.times.forms import holds_times
 from forecast.tables.times.parts import find_clock, join_parts
@@ -213,35 +214,29 @@ def with_times(draft: Draft) -> Draft:
     return replace(draft, times=times, time_format=read_as, notes={**draft.notes, "times": notes})
 
 
+def with_snapped_times(draft: Draft) -> Draft:
+    """Return the draft with its times moved to the step `data.snap`, and a note."""
+    snap = draft.reading.resampling.snap
+    if snap is None:
+        return draft
+    times, notes = snapped(draft.times, snap, draft.rows, draft.source, checked=not draft.roles.ids)
+    return replace(draft, times=times).noted("times", notes)
+
+
 def with_marks_as_empty(draft: Draft) -> Draft:
     """Return the draft with `data.missing_values` as empty cells, and a note if any cell changed."""
     values, table = draft.reading.policies.missing_values, draft.table
     if not values:
         return draft
-    marks = {name: _equals_one_of(table[name], values) for name in draft.chosen}
+    marks = {name: holds_mark(table[name], values) for name in draft.chosen}
     if not (count := sum(int(mark.sum()) for mark in marks.values())):
         return draft
     table = table.copy(deep=False)
     for name, mark in marks.items():
         if mark.any():
             table[name] = table[name].mask(mark)
-    numbers = ", ".join(f"{number:g}" for number in values)
-    note = f"{count} cells hold {numbers} and count as empty (data.missing_values)"
+    note = f"{count} cells hold {shown_marks(values)} and count as empty (data.missing_values)"
     return replace(draft, table=table).noted("marks", [note])
-
-
-def _equals_one_of(column: pd.Series, numbers: Sequence[float]) -> pd.Series:
-    """Return where a column holds one of the numbers, also as text; true and false are no numbers."""
-    kind: Any = column.dtype
-    if pd.api.types.is_bool_dtype(kind) or pd.api.types.is_datetime64_any_dtype(kind):
-        return pd.Series(False, index=column.index)
-    if not pd.api.types.is_numeric_dtype(kind):
-        cells = column.astype(object)
-        cells = cells.mask(cells.map(lambda cell: not isinstance(cell, str | int | float) or isinstance(cell, bool)))
-        return pd.to_numeric(cells, errors="coerce").isin(list(numbers))
-    if pd.api.types.is_float_dtype(kind):  # -999.9 in 32 bits is another number than in 64
-        return column.isin(np.array(numbers).astype(getattr(kind, "numpy_dtype", kind)).tolist())
-    return column.isin(list(numbers))
 
 
 def with_series_merged(draft: Draft) -> Draft:

@@ -22,9 +22,9 @@ class Flaw(InputError):
     """A problem of a table that prevents its use as a series.
 
     `source` is the table's name in messages, `where` the place in it, as ", column 'load', row 7"; empty for the whole
-    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: edit the file. `count` and
-    `unit` say how much the option then changes, as 3 and "empty cell". `rows` is the number of rows that the table then
-    has, if the flaw changes it.
+    table. `word` is the training option that accepts the flaw, as `data.missing=mask`; None: edit the file. `more` are
+    options that it needs too. `count` and `unit` say how much the option then changes, as 3 and "empty cell". `rows` is
+    the number of rows that the table then has, if the flaw changes it.
     """
 
     def __init__(
@@ -38,10 +38,11 @@ class Flaw(InputError):
         count: int = 0,
         unit: str = "",
         rows: int | None = None,
+        more: Sequence[str] = (),
     ) -> None:
         super().__init__(f"{source}{where}: {problem}: {cure}")
         self.source, self.where, self.problem, self.cure, self.word = source, where, problem, cure, word
-        self.count, self.unit, self.rows = count, unit, rows
+        self.count, self.unit, self.rows, self.more = count, unit, rows, more
 
     @property
     def words(self) -> tuple[str, ...]:  # type: ignore[override]  # the word may be set later
@@ -56,6 +57,9 @@ EFFECT = {
     "data.categorical": "reads cells as labels",
     "data.time_column": "says which dates count",
     "data.time_zone": "reads the hour that occurs twice when clocks move back as two hours",
+    "data.resample": "puts all rows into longer steps",
+    "data.snap": "moves each time to the nearest step",
+    "data.missing_values": "reads {what} as empty",
 }
 """Effect of an option that accepts flaws; `what` is what it changes."""
 
@@ -83,7 +87,8 @@ def _complaint(flaws: Sequence[Flaw]) -> str:
     named = [f"{flaw.where.removeprefix(', ')}: {flaw.problem}".removeprefix(": ") for flaw in flaws[:_SHOWN]]
     if len(flaws) > _SHOWN:
         named.append(f"and {len(flaws) - _SHOWN} more")
-    words = list(dict.fromkeys(shlex.quote(flaw.word) for flaw in flaws if flaw.word is not None))
+    options = dict.fromkeys(word for flaw in flaws if flaw.word is not None for word in (flaw.word, *flaw.more))
+    words = [shlex.quote(word) for word in options]
     edits = sum(flaw.word is None for flaw in flaws)
     cures = ["correct them in the file"] if edits == len(flaws) else []
     if words:
@@ -106,15 +111,16 @@ def _effects(flaws: Sequence[Flaw]) -> Iterator[tuple[str, str]]:
 
 def list_word(key: str, names: Iterable[str]) -> str:
     """Return a training option that lists names, in Hydra's grammar: `data.targets=[load,"oil level"]`."""
-    return f"{key}=[{','.join(map(_quoted, names))}]"
+    return f"{key}=[{','.join(map(quoted, names))}]"
 
 
 def value_word(key: str, value: str) -> str:
     """Return a training option with a text value, in Hydra's grammar."""
-    return f"{key}={_quoted(value)}"
+    return f"{key}={quoted(value)}"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return text as a value in Hydra's grammar, in quotation marks if it needs them."""
     if _PLAIN.fullmatch(name) and name.lower() not in _WORDS_OF_HYDRA:
         return name
     name = name.replace("${", "\\${")  # else OmegaConf would interpolate

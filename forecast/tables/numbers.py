@@ -1,18 +1,25 @@
 """Cells of a table as numbers, and the rows after the last target value."""
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from forecast.common.text import counted
 from forecast.tables.flaws import Flaw, list_word
+from forecast.tables.marks import Mark, find_marks, marks_word, shown_marks
+from forecast.tables.times.frequency import ways_to_fill
 
 LARGEST_NUMBER = float(np.finfo(np.float32).max)
 """Largest number that a model reads."""
 
 _ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 """A comma of which nothing says whether it marks decimals or thousands."""
+
+_NAMED = 12
+"""Most targets that the message on one column names."""
 
 _GAPS_WORD = "data.missing=mask"
 _AS_TRAINED = "write numbers with a decimal point and without unit, or true and false, as in training"
@@ -28,16 +35,19 @@ def to_numbers(
     covariates: Sequence[str] = (),
     numeric: Sequence[str] = (),
     may_be_empty: Sequence[str] = (),
+    marks: Sequence[Mark] = (),
 ) -> tuple[np.ndarray, list[Flaw]]:
     """Return the values of the table, shape (N, C), float64, and one flaw per flawed column.
 
     Empty cells are NaN, and so is a whole column with non-numeric cells. `rows` are spreadsheet row numbers for
     messages. With `empty_allowed`, an empty cell is not a flaw; in the columns `may_be_empty` it never is.
     `data.targets` can leave out a column without numbers, unless the user requested it (`needed`). `data.categorical`
-    can make labels of the cells of `covariates`, but not of `numeric`, in which a trained model reads numbers.
+    can make labels of the cells of `covariates`, but not of `numeric`, in which a trained model reads numbers. The
+    option for texts that may mean missing names those of all columns, and the `marks` that are set.
     """
     values = np.full(table.shape, np.nan, dtype=np.float64, order="F")  # the layout of pandas, which avoids a copy
     flaws, useless = [], []
+    marked: list[tuple[Flaw, Mapping[str, int]]] = []
     for place, name in enumerate(table.columns):
         where = f", column {name!r}"
         try:
@@ -45,6 +55,8 @@ def to_numbers(
         except Flaw as other:
             if name in numeric:
                 other = Flaw(other.source, other.where, other.problem, _AS_TRAINED)
+            elif found := find_marks(table[name]):
+                marked.append((other, found))
             elif name in covariates:
                 cure = (
                     f"{other.cure.partition(', or leave')[0]}, or name it in data.categorical if its cells are labels"
@@ -59,11 +71,27 @@ def to_numbers(
             flaws.append(flaw)
             if name not in needed and np.isnan(values[:, place]).all():
                 useless.append((name, flaw))
+    _name_marks(marked, marks, empty_allowed)
     left_out = {name for name, _ in useless}
     if useful := [str(name) for name in table.columns if name not in left_out and name not in covariates]:
         for _, flaw in useless:
             flaw.word = list_word("data.targets", useful)
+            if len(useful) <= _NAMED:
+                flaw.args = (f"{flaw}: train with {shlex.quote(flaw.word)}",)
     return values, flaws
+
+
+def _name_marks(marked: Sequence[tuple[Flaw, Mapping[str, int]]], marks: Sequence[Mark], empty_allowed: bool) -> None:
+    """Name the option that reads marks as empty cells in the flaw of each column that holds some."""
+    word = marks_word([*marks, *(mark for _, found in marked for mark in found)])
+    more = () if empty_allowed else (_GAPS_WORD,)
+    options = " ".join(map(shlex.quote, (word, *more)))
+    for flaw, found in marked:
+        count = sum(found.values())
+        flaw.word, flaw.more, flaw.count, flaw.unit = word, more, count, "marked cell"
+        named = f"{shown_marks(list(found))} in {counted(count, 'cell')}"
+        flaw.cure = f"write numbers for {named} or leave them empty, or train with {options}"
+        flaw.args = (f"{flaw.source}{flaw.where}: {flaw.problem}: {flaw.cure}",)
 
 
 def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, empty_allowed: bool) -> Flaw | None:
@@ -71,14 +99,15 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
     if not empty_allowed and len(numbers) and np.isnan(numbers).all():
         cure = "leave it out of data.targets or the covariates"
         return Flaw(source, f"{where}, row {rows[0]}", f"no value ({len(numbers)} empty in total)", cure)
-    size = np.abs(numbers)
+    size, empty = np.abs(numbers), int(np.isnan(numbers).sum())
+    present = len(numbers) - empty
     for bad, problem, cure, word in (
         (np.isinf(numbers), "an infinite value ({count} in total)", "correct it in the file", None),
         (size > LARGEST_NUMBER, "{value:g} is too large for float32 ({count} such values)", "use a larger unit", None),
         (
             np.isnan(numbers) & (not empty_allowed),
             "no value ({count} empty in total)",
-            "fill it in the file (only end rows may be deleted), or train with data.missing=ffill, interpolate or mask",
+            f"fill it in the file (only end rows may be deleted), or train with {ways_to_fill(empty, present)}",
             _GAPS_WORD,
         ),
     ):

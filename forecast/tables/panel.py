@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,11 @@ from forecast.tables.draft import Draft
 from forecast.tables.flaws import Flaw, list_word, refuse
 from forecast.tables.labels import label_of
 from forecast.tables.numbers import has_value, to_numbers
-from forecast.tables.repair import DOUBLED_WORD, merge_rows
+from forecast.tables.repair import DOUBLED_WORD, merge_columns, merge_rows
 from forecast.tables.roles import USUAL_IDS
-from forecast.tables.times.frequency import grid_places, resolve_frequency, whole_grid
+from forecast.tables.times.buckets import into_buckets
+from forecast.tables.times.frequency import grid_places, ways_to_fill, whole_grid
+from forecast.tables.times.irregular import find_step
 from forecast.tables.times.zones import with_zone_proposed
 
 NAMED = 3
@@ -248,10 +251,50 @@ def ids_of(coded: Coded, piece: Piece) -> tuple[Id, ...]:
     return tuple(coded.names[code] for code in piece.codes.tolist())
 
 
-def panel_frequency(piece: Piece, coded: Coded, frequency: str | None, source: str) -> str:
-    """Return the step of the series with the most rows, or `frequency` in its normal form."""
-    longest = int(np.bincount(piece.codes).argmax())
-    return resolve_frequency(piece.times[piece.codes == longest], frequency, f"{source}, {_series(coded, longest)}")
+def panel_step(draft: Draft, piece: Piece, coded: Coded) -> tuple[Piece, str, tuple[str, ...]]:
+    """Return the rows, the step of the series with the most rows, or the one that is named, and notes on it."""
+    reading, longest = draft.reading, int(np.bincount(piece.codes).argmax())
+    own = piece.codes == longest
+    where = f"{draft.source}, {_series(coded, longest)}"
+    found = find_step(
+        piece.times[own], reading.step, piece.rows[own], where, fills=reading.policies.fills, gaps_allowed=True
+    )
+    if not found.by_day:
+        return piece, found.step, found.notes
+    days = replace(piece, times=piece.times.normalize())
+    twice = (np.diff(days.codes) == 0) & (np.diff(days.times.asi8) == 0)
+    if twice.any():
+        place = int(np.argmax(twice))
+        raise InputError(
+            f"{draft.source}, rows {piece.rows[place]} and {piece.rows[place + 1]}: both are "
+            f"{_series(coded, int(piece.codes[place]))} on {days.times[place]:%Y-%m-%d}, others have one row a day: "
+            "keep one row a day, or train with data.resample=1D"
+        )
+    return days, found.step, found.notes
+
+
+def buckets_of_panel(piece: Piece, draft: Draft) -> tuple[Piece, tuple[str, ...]]:
+    """Return one row for each series and complete bucket, and notes; the rows themselves without `data.resample`."""
+    resampling = draft.reading.resampling
+    if resampling.resample is None or not len(piece.codes):
+        return piece, ()
+    borders = np.append(np.flatnonzero(np.diff(piece.codes, prepend=-1)), len(piece.codes))
+    firsts, starts, kept, used = [], [], np.zeros(len(piece.codes), dtype=bool), 0
+    for begin, end in pairwise(borders.tolist()):
+        found = into_buckets(piece.times[begin:end], resampling.resample)
+        low = int(found.firsts[0])
+        kept[begin + low : begin + found.stop] = True
+        firsts.append(found.firsts - low + used)
+        starts.append(found.starts)
+        used += found.stop - low
+    places, rows = np.concatenate(firsts), piece.at(kept)
+    values = merge_columns(rows.values, places, resampling.rules(draft.chosen, list(draft.labels)))
+    notes = [
+        f"{len(rows.codes):,} rows became {counted(len(places), 'bucket')} of {resampling.resample} (data.resample)"
+    ]
+    if not kept.all():
+        notes.append(f"{counted(int((~kept).sum()), 'row')} in buckets that are not complete were left out")
+    return Piece(rows.codes[places], starts[0].append(starts[1:]), values, rows.rows[places]), tuple(notes)
 
 
 def _series(coded: Coded, place: int) -> str:
@@ -352,9 +395,9 @@ def _refuse_gaps(
         f"{others:,} of {len(ids):,} series)"
     )
     if mostly.any():
-        cure = "correct the date, set the right step in data.frequency, or resample the table to longer steps"
+        cure = "correct the date, or train with data.resample and a longer step"
         raise Flaw(draft.source, where, problem, cure)
-    cure = "add the rows, or train with data.missing=ffill, interpolate or mask"
+    cure = f"add the rows, or train with {ways_to_fill(int(missing.sum()), int((ids.lengths - missing).sum()))}"
     raise Flaw(draft.source, where, problem, cure, "data.missing=mask", count=int(missing.sum()), unit="absent row")
 
 
@@ -399,6 +442,7 @@ def numbers_of(draft: Draft, *, empty_allowed: bool = False) -> tuple[np.ndarray
         covariates=draft.others,
         numeric=draft.roles.numeric,
         may_be_empty=with_empty,
+        marks=reading.policies.missing_values,
     )
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from forecast.tables.bounds import NO_BOUNDS, Bounds
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.repair import STRICT, Policies
+from forecast.tables.times.buckets import AS_IT_IS, Resampling
 from forecast.tables.times.time_format import PLAIN, TimeFormat
 
 
@@ -23,9 +25,13 @@ class Reading:
     time_format
         Layout and format of the times; its columns take the place of `time_column`.
     frequency
-        Step between rows, a pandas alias; None infers it.
+        Step between rows, a pandas alias or the name of a calendar; None infers it.
     policies
         Treatment of duplicate and missing rows.
+    resampling
+        Longer steps into which rows are put, or a step to which times are moved.
+    bounds
+        Limits of the targets; a value outside is refused.
     last_rows
         Number of rows to keep, the last by time; None keeps all.
     merges_series
@@ -46,6 +52,8 @@ class Reading:
     time_format: TimeFormat = PLAIN
     frequency: str | None = None
     policies: Policies = STRICT
+    resampling: Resampling = AS_IT_IS
+    bounds: Bounds = NO_BOUNDS
     last_rows: int | None = None
     merges_series: bool = False
     fewer_allowed: bool = False
@@ -53,6 +61,11 @@ class Reading:
     empty_labels: Sequence[str] | None = None
     layout: Layout = RECOGNIZED
     too_few: Callable[[int], str | None] = field(default=_enough, repr=False, compare=False)
+
+    @property
+    def step(self) -> str | None:
+        """The step of the series: that of the buckets, or the one that is named; None infers it."""
+        return self.resampling.frequency or self.frequency
 
     @property
     def merges_by(self) -> str | None:

@@ -1,6 +1,5 @@
 """Repairs of a series: duplicate times and missing values."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,6 +10,8 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw
+from forecast.tables.marks import Mark, check_marks
+from forecast.tables.times.buckets import Resampling, into_buckets
 from forecast.tables.times.frequency import grid_places, refuse_gaps, whole_grid
 
 DUPLICATES = ("error", "mean", "first", "last")
@@ -32,24 +33,19 @@ class Policies:
         and with the mean of the window for the encoder-decoder. In `model=informer` attention skips a step without
         any value.
     missing_values
-        Numbers that count as an empty cell in every column, such as -9999.
+        Numbers and texts that count as an empty cell in every column, such as -9999 and "M".
     """
 
     duplicates: str = "error"
     missing: str = "error"
-    missing_values: Sequence[float] = ()
+    missing_values: Sequence[Mark] = ()
 
     def __post_init__(self) -> None:
         for key, choices in (("duplicates", DUPLICATES), ("missing", MISSING)):
             value = getattr(self, key)
             if value not in choices:
                 raise InputError(f"data.{key}={value}: choose {', '.join(choices[:-1])} or {choices[-1]}")
-        for number in self.missing_values:
-            if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-                raise InputError(
-                    f"data.missing_values holds {number!r}: list the numbers that mean a missing value, "
-                    "data.missing_values=[-9999]; an empty cell always counts as missing"
-                )
+        check_marks(self.missing_values)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Policies":
@@ -134,16 +130,32 @@ DOUBLED_WORD = "data.duplicates=mean"
 def merge_rows(values: np.ndarray, starts: np.ndarray, how: str, codes: Sequence[int] = ()) -> np.ndarray:
     """Return one row per group of rows (N, C), which begin at `starts`, as `one_row_a_time` merges them."""
     rules = ["first" if how == "mean" and place in codes else how for place in range(values.shape[1])]
+    return merge_columns(values, starts, rules)
+
+
+def merge_columns(values: np.ndarray, starts: np.ndarray, rules: Sequence[str]) -> np.ndarray:
+    """Return one row per group of rows (N, C), which begin at `starts`: mean, sum, first or last of each column."""
     return np.column_stack([_merge(column, starts, rule) for column, rule in zip(values.T, rules, strict=True)])
+
+
+def in_buckets(
+    table: Rows, resampling: Resampling, columns: Sequence[str], labels: Collection[str]
+) -> tuple[Rows, tuple[str, ...]]:
+    """Return one row per complete bucket of rows that are sorted by unique times, and notes; labels keep the last."""
+    times, values, rows = table
+    assert resampling.resample is not None
+    found = into_buckets(times, resampling.resample)
+    merged = merge_columns(values[: found.stop], found.firsts, resampling.rules(columns, labels))
+    return (found.starts, merged, rows[found.firsts]), found.notes
 
 
 def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
     """Return one value per group of rows, which begin at `starts`; NaN for a group without values."""
     seen = ~np.isnan(column)
-    if how == "mean":
+    if how in ("mean", "sum"):
         total = np.add.reduceat(np.where(seen, column, 0.0), starts)
         count = np.add.reduceat(seen.astype(np.int64), starts)
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return np.where(count > 0, total / (np.maximum(count, 1) if how == "mean" else 1), np.nan)
     place = np.arange(len(column))
     if how == "first":
         chosen = np.minimum.reduceat(np.where(seen, place, len(column)), starts)
@@ -231,7 +243,7 @@ def _refuse_mostly_missing(
         f", row {rows[widest + 1]}",
         f"{times[widest + 1]} is {steps[widest]} steps of {frequency} after {times[widest]} in row {rows[widest]}; "
         f"{missing} rows are missing and {len(places)} are present",
-        "correct the date, or set the right step in data.frequency",
+        "correct the date, or train with data.resample and a longer step",
     )
 
 

@@ -1,10 +1,12 @@
 """Numbers that stand for a missing value: alien to their column, and repeated exactly."""
 
+import shlex
 from collections.abc import Sequence
 
 import numpy as np
 
 from forecast.common.text import counted
+from forecast.tables.marks import marks_word
 from forecast.tables.series import Series
 
 CODES = (
@@ -67,7 +69,7 @@ def _are_alien(numbers: Sequence[float], values: np.ndarray, cells: int) -> bool
 
 def sentinel_warnings(series: Series, columns: Sequence[str]) -> list[str]:
     """Return a warning if columns hold numbers that probably stand for missing, with the options to say so."""
-    texts, marks = [], [f"{number:.12g}" for number in series.policies.missing_values]
+    texts, marks = [], list(series.policies.missing_values)
     for name in columns:
         values, observed = series.frame[name].to_numpy(np.float64), series.observed_of([name])
         values = values if observed is None else values[observed[:, 0]]
@@ -76,12 +78,12 @@ def sentinel_warnings(series: Series, columns: Sequence[str]) -> list[str]:
         rest = values[np.isfinite(values) & ~np.isin(values, list(found))]
         counts = " and ".join(f"{number:.12g} in {counted(count, 'cell')}" for number, count in found.items())
         texts.append(f"{name!r} holds {counts}, and else {rest.min():.4g} to {rest.max():.4g}")
-        marks += [mark for number in found if (mark := f"{number:.12g}") not in marks]
+        marks += found
     if not texts:
         return []
     more = f"; and {len(texts) - NAMED} more columns" if len(texts) > NAMED else ""
     mask = "" if series.policies.fills else " data.missing=mask"
     return [
         f"{'; '.join(texts[:NAMED])}{more}: the model learns such a number as a measurement: if it means missing, "
-        f"train with 'data.missing_values=[{','.join(marks)}]'{mask}"
+        f"train with {shlex.quote(marks_word(marks))}{mask}"
     ]

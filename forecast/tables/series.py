@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.tables.bounds import NO_BOUNDS, Bounds
 from forecast.tables.draft import (
     Draft,
     check_present,
@@ -17,6 +18,7 @@ from forecast.tables.draft import (
     with_labels,
     with_marks_as_empty,
     with_series_merged,
+    with_snapped_times,
     with_time_column,
     with_times,
     without_counting_columns,
@@ -32,13 +34,14 @@ from forecast.tables.panel import (
     Coded,
     Id,
     Ids,
+    buckets_of_panel,
     constant_columns,
     find_ids,
     id_word,
     ids_of,
     numbers_of,
     on_grid,
-    panel_frequency,
+    panel_step,
     read_ids,
     refuse_with_ids,
     sorted_rows,
@@ -46,10 +49,12 @@ from forecast.tables.panel import (
     usable_rows,
 )
 from forecast.tables.reading import Reading
-from forecast.tables.repair import STRICT, Filled, Policies, one_row_a_time, whole_table
+from forecast.tables.repair import STRICT, Filled, Policies, in_buckets, one_row_a_time, whole_table
 from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import Roles
-from forecast.tables.times.frequency import resolve_frequency, shown_frequency
+from forecast.tables.times.buckets import AS_IT_IS, Buckets, Resampling
+from forecast.tables.times.frequency import shown_frequency
+from forecast.tables.times.irregular import Found, find_step
 from forecast.tables.times.time_format import PLAIN, TimeFormat
 from forecast.tables.times.zones import with_zone_proposed
 
@@ -109,6 +114,10 @@ class Series:
         The series of a panel and their rows; None: one series.
     layout
         The layout of its file, as far as it was given.
+    resampling
+        Longer steps into which rows were put, or the step to which times were moved.
+    bounds
+        Limits of the targets.
     """
 
     frame: pd.DataFrame
@@ -125,6 +134,8 @@ class Series:
     last_rows: int | None = None
     ids: Ids | None = None
     layout: Layout = RECOGNIZED
+    resampling: Resampling = AS_IT_IS
+    bounds: Bounds = NO_BOUNDS
 
     @property
     def num_steps(self) -> int:
@@ -204,8 +215,8 @@ def series_from_frame(
     draft = without_counting_columns(draft)
     draft = with_joined_parts(draft)
     draft = with_chosen_columns(draft)
-    draft = with_times(draft)
-    draft = _with_ids(draft)
+    draft = _with_ids(with_times(draft))
+    draft = with_snapped_times(draft)
     draft = with_marks_as_empty(draft)
     if draft.roles.ids:
         coded = read_ids(draft.table, draft.roles.ids, draft.rows, source)
@@ -217,14 +228,15 @@ def series_from_frame(
     draft, ahead = _without_rows_ahead(draft)
     draft = _with_last_rows(draft)
     draft, unique = _with_one_row_a_time(*_with_numbers(draft))
+    draft, unique = _with_buckets(draft, unique)
     draft, codes = _with_empty_cells_named(draft, unique[1])
-    filled, step = _whole(draft, unique, codes)
+    filled, step, notes = _whole(draft, unique, codes)
     shown = None if reading.frequency is None else shown_frequency(unique[0])
     index = filled.times.rename(draft.time_column)
     return Series(
         pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=draft.chosen, copy=False),
         step,
-        (*draft.lines("file", "panel", "rows", "names", "columns", "times", "marks", "order"), *filled.notes),
+        (*draft.lines("file", "panel", "rows", "names", "columns", "times", "marks", "order"), *notes, *filled.notes),
         filled.observed,
         draft.reading.policies,
         None if shown == step else shown,
@@ -235,6 +247,8 @@ def series_from_frame(
         tuple(name for name in draft.unused if name not in draft.merged),
         draft.reading.last_rows,
         layout=draft.reading.layout,
+        resampling=reading.resampling,
+        bounds=reading.bounds,
     )
 
 
@@ -265,20 +279,32 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     inside, after, cut = usable_rows(draft, coded)
     if not inside.any():
         raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
+    after = _with_last_buckets(draft, coded, inside, after)
     known, beyond = draft.roles.known, (draft.kept(after), coded.at(after))
     draft, coded = draft.kept(inside), coded.at(inside)
     values, flaws = numbers_of(draft)
     refuse_with_ids([*draft.flaws, *flaws], coded, draft.rows)
     ahead = (_known_of_panel(*beyond, known),) if known and after.any() else ()
     piece, doubled = sorted_rows(draft, coded, values)
+    piece, bucketed = buckets_of_panel(piece, draft)
+    outside = reading.bounds.flaws(piece.values, draft.chosen, draft.targets, piece.rows, source)
+    refuse_with_ids(outside, coded, draft.rows)
     labels, _, named = name_empty_cells(
         piece.values, {name: draft.chosen.index(name) for name in draft.labels}, draft.labels, reading.empty_labels
     )
-    step = panel_frequency(piece, coded, reading.frequency, source)
+    piece, step, read_as = panel_step(draft, piece, coded)
     grid = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
     names = " and ".join(map(repr, coded.columns))
     line = f"{len(grid.ids):,} series, identified by {names}, of {_from_to(grid.ids.lengths)} rows"
-    lines = (line, *draft.lines("file", "panel", "rows", "names", "columns", "times", "marks"), *doubled, *cut, *named)
+    lines = (
+        line,
+        *draft.lines("file", "panel", "rows", "names", "columns", "times", "marks"),
+        *doubled,
+        *bucketed,
+        *cut,
+        *named,
+        *read_as,
+    )
     return Series(
         pd.DataFrame(
             np.asfortranarray(grid.values),
@@ -287,7 +313,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
             copy=False,
         ),
         step,
-        (*lines, *grid.notes),
+        (*lines, *cut, *named, *read_as, *grid.notes),
         grid.observed,
         reading.policies,
         labels=labels,
@@ -296,7 +322,21 @@ def _panel(draft: Draft, coded: Coded) -> Series:
         unread=tuple(draft.unused),
         ids=grid.ids,
         layout=reading.layout,
+        resampling=reading.resampling,
+        bounds=reading.bounds,
     )
+
+
+def _with_last_buckets(draft: Draft, coded: Coded, inside: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return a mask (N,) of the rows after the last target values, with all rows of the bucket of the last one."""
+    resample = draft.reading.resampling.resample
+    if resample is None or not draft.roles.known or not after.any():
+        return after
+    numbers = Buckets.of(draft.times, resample).numbers
+    last = np.full(len(coded.names), np.iinfo(np.int64).max)
+    ends = pd.Series(numbers[inside]).groupby(coded.codes[inside]).max()
+    last[ends.index.to_numpy()] = ends.to_numpy()
+    return np.asarray(numbers >= last[coded.codes])
 
 
 def _without_properties(draft: Draft, coded: Coded) -> Draft:
@@ -325,8 +365,12 @@ def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
     if not ahead.any():
         return draft, ()
     draft = draft.noted("rows", [trailing_note(draft.times[ahead], int(ahead.sum()))])
-    known = draft.roles.known
-    beyond = (_known_ahead(draft.kept(ahead), known),) if known else ()
+    known, resample = draft.roles.known, draft.reading.resampling.resample
+    kept = ahead
+    if known and resample is not None:  # the last bucket with a target value may be of the future
+        numbers = Buckets.of(draft.times, resample).numbers
+        kept = numbers >= numbers[~ahead].max()
+    beyond = (_known_ahead(draft.kept(kept), known),) if known else ()
     draft = draft.kept(~ahead)  # later steps do not see the rows ahead
     with suppress(InputError):  # the rows ahead alone may show which number is the day
         draft = replace(with_times(draft), time_format=draft.time_format)
@@ -364,6 +408,15 @@ def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRo
         return draft.flawed(with_zone_proposed(flaw, draft.times, draft.time_column)).noted("order", notes), unique
 
 
+def _with_buckets(draft: Draft, unique: RawRows) -> tuple[Draft, RawRows]:
+    """Return the draft with notes on its buckets, and a row for each, named by its start."""
+    resampling = draft.reading.resampling
+    if resampling.resample is None:
+        return draft, unique
+    buckets, notes = in_buckets(unique, resampling, draft.chosen, list(draft.labels))
+    return draft.noted("order", notes), buckets
+
+
 def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:
     """Return the draft with a label for empty cells, and its number, NaN without one, in each column with labels."""
     places = {name: draft.chosen.index(name) for name in draft.labels}
@@ -372,18 +425,28 @@ def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, di
     return replace(draft, labels=labels).noted("rows", notes), codes
 
 
-def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[Filled, str]:
-    """Return the complete table and its step; refuse a table with flaws, all of them in one message."""
-    flaws, reading = list(draft.flaws), draft.reading
+def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[Filled, str, tuple[str, ...]]:
+    """Return the complete table, its step and notes on it; refuse a table with flaws, all of them in one message."""
+    reading = draft.reading
+    outside = reading.bounds.flaws(unique[1], draft.chosen, draft.targets, unique[2], draft.source)
+    flaws = [*draft.flaws, *outside]
     filled: Filled | None = None
-    step = ""
+    found = Found(unique[0], "")
     try:
-        step = resolve_frequency(unique[0], reading.frequency, draft.source)
+        found = find_step(
+            unique[0],
+            reading.step,
+            unique[2],
+            draft.source,
+            fills=reading.policies.fills,
+            named=reading.resampling.resample is None,
+            count_from=lambda first: int((draft.times >= first).sum()),
+        )
         filled = whole_table(
-            unique,
+            (found.times, *unique[1:]),
             reading.policies.missing,
             columns=draft.chosen,
-            frequency=step,
+            frequency=found.step,
             source=draft.source,
             codes=codes,
             held=[
@@ -401,7 +464,7 @@ def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[F
     present = next((flaw.rows for flaw in flaws if flaw.rows is not None), len(unique[0]))
     refuse(flaws, reading.too_few(present if flaws or filled is None else len(filled.times)))
     assert filled is not None
-    return filled, step
+    return filled, found.step, found.notes
 
 
 def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str) -> Ahead:
@@ -418,7 +481,7 @@ def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str)
         check_present(roles.known[:1], columns, source, "the names of its columns")
     numeric = [name for name in present if name not in roles.categorical]
     draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
-    draft = with_labels(with_marks_as_empty(with_times(with_joined_parts(draft))))
+    draft = with_labels(with_marks_as_empty(with_snapped_times(with_times(with_joined_parts(draft)))))
     if roles.ids:
         ahead = _known_of_panel(draft, read_ids(draft.table, roles.ids, draft.rows, source), present)
     else:
@@ -432,6 +495,7 @@ def _known_of_panel(draft: Draft, coded: Coded, columns: list[str]) -> Ahead:
     values, flaws = numbers_of(draft, empty_allowed=True)
     refuse_with_ids(flaws, coded, draft.rows)
     piece, notes = sorted_rows(draft, coded, values)
+    piece, _ = buckets_of_panel(piece, draft)
     frame = pd.DataFrame(piece.values, index=piece.times, columns=columns)
     return Ahead(decode_labels(frame, draft.labels), piece.rows, draft.source, notes, ids_of(coded, piece))
 
@@ -446,6 +510,7 @@ def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:
         needed=columns,
         covariates=columns,
         numeric=draft.roles.numeric,
+        marks=draft.reading.policies.missing_values,
     )
     refuse(flaws)
     codes = [columns.index(name) for name in columns if name in draft.labels]
@@ -456,5 +521,8 @@ def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:
         str(draft.times.name or "date"),
         codes=codes,
     )
+    if draft.reading.resampling.resample is not None:
+        whole = (times, values, rows)
+        (times, values, rows), _ = in_buckets(whole, draft.reading.resampling, columns, list(draft.labels))
     frame = pd.DataFrame(values, index=times, columns=columns)
     return Ahead(decode_labels(frame, draft.labels), rows, draft.source, notes)

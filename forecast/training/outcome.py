@@ -20,6 +20,7 @@ from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import future_index, seasonal_period
 from forecast.data.datamodule import ForecastData
 from forecast.data.panel import PanelData
+from forecast.data.scaler import rounded
 from forecast.data.windows import Windows, evenly_spaced
 from forecast.evaluation.achievable import achieved
 from forecast.evaluation.adaptive import Forms
@@ -185,7 +186,7 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     check_forecast(values, index, targets)
     frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / FORECAST) as file:
-        write_frame(file, frame.round(data.scaler.decimals(targets)))
+        write_frame(file, rounded(frame, data.scaler.decimals(targets), data.source.whole))
     table = data.source.series.measured[targets]
     title = f"{name}: forecast of the last {data.split.scored} window, {windows.horizon} steps from {index[0]}"
     draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)

@@ -9,6 +9,7 @@ from forecast.common.finite import check_forecast
 from forecast.common.pictures import Lines, best_median_worst, draw_sheet, mean_errors
 from forecast.common.spreadsheet import write_frame
 from forecast.data.panel import PanelData
+from forecast.data.scaler import rounded
 from forecast.evaluation.evaluate import limits_of
 from forecast.evaluation.scoring import scaled_limits
 from forecast.model.informer import Informer
@@ -38,7 +39,8 @@ def write_panel_forecast(run: Run, name: str, network: Informer, data: PanelData
     index = data.index[(rows[:, None] + np.arange(windows.horizon)).ravel()]
     values = forecast_values.reshape(-1, len(targets))
     check_forecast(values, index, targets)
-    frame = pd.DataFrame(values, columns=targets).round(data.series_scaler.decimals(targets))
+    decimals, whole = data.series_scaler.decimals(targets), data.source.whole
+    frame = rounded(pd.DataFrame(values, columns=targets), decimals, whole)
     ids = data.ids.frame(np.repeat(places, windows.horizon))
     with replacing(run.path / FORECAST) as file:
         write_frame(file, pd.concat([ids, pd.Series(index, name=data.index.name), frame], axis=1), index=False)

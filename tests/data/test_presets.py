@@ -34,6 +34,7 @@ FILE = {"path", "file_name", "url", "sha256", "about", "missing_values", "time_c
 FILE |= {"time_zone"}
 FILE |= {"delimiter", "decimal", "thousands", "encoding", "header_row", "skip_footer", "columns", "sheet"}
 FILE |= {"id_columns", "split_by", "least_context", "short_series"}
+FILE |= {"resample", "aggregate", "snap", "bounds", "whole_numbers"}
 WINDOWS = {"kind", "windows", "window_look_back", "window_horizon", "types", "distance", "unit", "noise", "seed"}
 ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "file": FILE}
 

@@ -30,7 +30,7 @@ def test_a_file_may_have_every_policy(duplicates: str, missing: str) -> None:
         (
             "missing_values",
             -9999,
-            r"data.missing_values=-9999: must be a list of numbers, data.missing_values=\[-9999\]",
+            r"data.missing_values=-9999: must be a list of numbers and texts, data.missing_values=\[-9999\]",
         ),
         ("about", 5, "data.about=5: must be str or null"),
         ("about", ["x"], "must be str or null"),
@@ -41,9 +41,9 @@ def test_an_unusable_value_is_refused_by_name(key: str, value: Any, message: str
         DataSettings.parse(group("csv", **{key: value}))
 
 
-@pytest.mark.parametrize("value", ["NA", None, True, float("nan"), float("inf")])
-def test_a_missing_value_is_a_finite_number(value: Any) -> None:
-    DataSettings.parse(group("csv", missing_values=[-9999, 1e20]))
+@pytest.mark.parametrize("value", ["", "  ", "x" * 41, "a\nb", None, True, float("nan"), float("inf")])
+def test_a_missing_value_is_a_finite_number_or_a_short_text(value: Any) -> None:
+    DataSettings.parse(group("csv", missing_values=[-9999, 1e20, "NA"]))
     with pytest.raises(InputError, match=r"^data\.missing_values holds .*: list the numbers"):
         DataSettings.parse(group("csv", missing_values=[value]))
 

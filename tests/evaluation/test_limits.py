@@ -133,3 +133,11 @@ def test_a_step_that_is_known_to_be_closed_is_zero() -> None:
     assert found.end(torch.full((1, 2, 1), 9.0), 0.9)[0, 0, 0] == 0
     assert own.open().at(torch.ones(1, 4, 1), None, 2, future_known=future).closed is None
     assert Limits.from_dict(own.to_dict(), 1).closed == own.closed
+
+
+def test_limits_that_a_user_knows_replace_those_of_training() -> None:
+    found = Limits.fit(np.stack([PERCENT, PERCENT - 200], 1), 24)
+    known = found.within([(-5.0, None), (None, 0.5)])
+    assert known.lower.tolist() == [-5.0, -np.inf]
+    assert known.upper.tolist() == [found.upper.tolist()[0], 0.5]
+    assert found.within([(None, None), (None, None)]).to_dict() == found.to_dict()

@@ -12,13 +12,13 @@ from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import HeldOutBlock, blocks, held_out
 from forecast.evaluation.linear_start import cross_validation
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
-from forecast.evaluation.scoring import network_forecaster, score
+from forecast.evaluation.scoring import limits_of_data, network_forecaster, score
 from forecast.runs.settings import Settings
 from forecast.tables.roles import Roles
 from tests.support.examples import SHARED_DATA, make_windows
 from tests.support.prepared import prepare
 from tests.support.reading import read_series
-from tests.support.small import quick
+from tests.support.small import hourly, quick, write
 
 
 def test_last_value_repeats_the_row_before_the_origin() -> None:
@@ -156,3 +156,17 @@ def test_seasonal_naive_and_ridge_have_known_scores_on_etth1() -> None:
     assert evaluate(SeasonalNaive(test, 24), test, 512).sums.scaled()["mse"] == pytest.approx(0.512, abs=0.002)
     ridge = fit_ridge(data.parts["train"], data.parts["validation"])
     assert evaluate(ridge, test, 512).sums.scaled()["mse"] <= 0.372
+
+
+def test_bounds_of_a_user_are_the_limits_of_scores_and_forecasts(tmp_path: Path) -> None:
+    path = write(tmp_path / "hours.csv", hourly())
+    words = [
+        "data=csv",
+        f"data.path={path}",
+        "data.targets=[load,oil]",
+        "data.bounds={load: [10,2000], oil: [-50,null]}",
+    ]
+    data = prepare(Settings.parse(quick(tmp_path / "outputs", *words))).data
+    limits = limits_of_data(data)
+    assert (limits.lower.tolist(), limits.upper.tolist()) == ([10.0, -50.0], [2000.0, float("inf")])
+    assert data.contract().to_dict()["data"]["bounds"] == {"load": [10, 2000], "oil": [-50, None]}

@@ -92,7 +92,7 @@ def test_a_refusal_for_several_things_names_the_command(tmp_path: Path) -> None:
     frame.to_csv(path, index=False)
 
     assert understand(path).words == ("data.missing=mask",)
-    frame.loc[30, "oil"] = "soon"
+    frame.loc[30, "oil"] = "12 kW"
     frame.to_csv(path, index=False)
     with pytest.raises(InputError, match=r"3 problems: .*; to see the whole table: forecast data '.*/my table\.csv'$"):
         understand(path)

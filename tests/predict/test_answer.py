@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 import forecast
 from forecast.common.errors import InputError
+from forecast.data.scaler import rounded
 from forecast.model.original_units import OriginalUnits
 from forecast.predict.forecaster import Forecaster
 from forecast.tables.repair import Policies
@@ -95,3 +96,21 @@ def test_python_warns_of_a_gap_at_the_end_of_the_input(tiny_run: TinyRun) -> Non
     table.loc[table.index[-3:], "oil"] = np.nan
     with pytest.warns(UserWarning, match="^ends in a gap: 'oil' has no value in the last 3 rows"):
         forecaster.predict(table)
+
+
+def test_whole_numbers_are_the_nearest_ones_and_an_interval_holds_those_that_it_held(tiny_run: TinyRun) -> None:
+    plain = forecast.load(tiny_run.path)
+    assert isinstance(plain, Forecaster)
+    whole = with_contract(plain, whole=["load"])
+    before, after = (each.predict(tiny_run.table, levels=[80]) for each in (plain, whole))
+    columns = ["load", "load_lower_80", "load_upper_80"]
+    assert after[columns].dtypes.tolist() == [np.int64] * 3
+    assert (after[columns] == before[columns].round()).all(axis=None)
+    assert after["oil"].equals(before["oil"])
+    assert (after["load_lower_80"] <= np.ceil(before["load_lower_80"])).all()
+    assert (after["load_upper_80"] >= np.floor(before["load_upper_80"])).all()
+
+
+def test_numbers_too_large_for_integers_stay_as_they_are() -> None:
+    frame = pd.DataFrame({"a": [1e300], "b": [2.6]})
+    assert rounded(frame, {"a": 1, "b": 1}, ["a", "b"]).to_dict("list") == {"a": [1e300], "b": [3]}

@@ -203,10 +203,14 @@ def test_at_most_half_of_the_rows_may_be_missing(missing: str) -> None:
 
 
 def test_a_gap_is_refused_with_the_options_that_take_it() -> None:
-    message = r"is missing \(\d+ missing in total, .*or train with data\.missing=ffill, interpolate or mask"
+    few = pd.DataFrame({"a": np.arange(20.0)}, index=pd.date_range("2019-01-01", periods=20, freq="h", name="date"))
+    options = r"or train with data\.missing=ffill, interpolate or mask"
+    refuse(rf"is missing \(1 missing in total, .*{options}", few.drop(index=few.index[7]), "error")
+    refuse(rf"no value \(2 empty in total\).*{options}", few.where(~few["a"].isin([4, 9])), "error")
+    message = r"is missing \(\d+ missing in total, .*or train with data\.missing=mask"
     refuse(message, holed().fillna(0.0), "error", frequency="h")
     empty = holed()[["a"]].dropna().resample("h").mean()
-    refuse(r"no value \(\d+ empty in total\).*or train with data\.missing=ffill, interpolate or mask", empty, "error")
+    refuse(r"no value \(\d+ empty in total\).*or train with data\.missing=mask", empty, "error")
     refuse(r"'a'.* 'b'.*no value \(\d+ empty in.*is missing \(\d+ .*train with data.missing=mask$", holed(), "error")
 
 

@@ -66,7 +66,10 @@ def form_of(text: str) -> re.Match[str] | None:
     """Return the match of a cell with a known date format, else None."""
     text = re.sub(UTC, "Z", text.strip())
     matches = (form.fullmatch(text) for form in (YEAR_FIRST, YEAR_LAST, MONTH_NAMED))
-    return next((match for match in matches if match), None)
+    found = next((match for match in matches if match), None)
+    if found is not None and found.re is YEAR_FIRST and not found["day"] and not 1 <= int(text[5:7].rstrip("T ")) <= 12:
+        return None  # 2400.71 is a number
+    return found
 
 
 def patterns_of(form: re.Match[str]) -> dict[str, str]:
