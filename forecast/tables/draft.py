@@ -170,11 +170,11 @@ def without_empty_rows(draft: Draft) -> Draft:
 
 
 def without_counting_columns(draft: Draft) -> Draft:
-    """Return the draft without columns that only count the rows, unless the targets are named."""
+    """Return the draft without columns that say nothing, such as a row counter, unless the targets are named."""
     if draft.roles.targets is not None:
         return draft
     times = draft.reading.time_format.columns or (draft.time_column,)
-    table, notes = without_counters(draft.table, [*times, *draft.roles.covariates, *draft.roles.ids])
+    table, notes = without_counters(draft.table, [*times, *draft.roles.covariates, *draft.ids])
     return replace(draft, table=table).noted("columns", notes)
 
 

@@ -104,9 +104,10 @@ def rows_at_end(
 
 
 def without_counters(table: pd.DataFrame, kept: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Drop unnamed columns that are empty (a comma at each line's end), and columns that count the rows; return notes.
+    """Drop unnamed columns that are empty (a comma at each line's end), and columns without information; return notes.
 
-    A named counter stays if it is in `kept` or if nothing else is there to forecast.
+    A named column that only counts the rows, or that holds one text, stays if it is in `kept` or if nothing else is
+    there to forecast.
     """
     dropped: dict[str, str] = {}
     named = [name for name in table.columns if name not in kept and _counts_rows(table[name])]
@@ -117,10 +118,21 @@ def without_counters(table: pd.DataFrame, kept: Sequence[str]) -> tuple[pd.DataF
             if column.empty or counts:
                 why = "no data" if column.empty else "only counts the rows"
                 dropped[name] = f"column {place} has no name and {why}: left out"
-    if {*table.columns} - {*kept, *dropped, *named}:
+    same = {name: text for name in table.columns if name not in kept and (text := _only_text(table[name]))}
+    if {*table.columns} - {*kept, *dropped, *named, *same}:
         lines = {name: f"{name!r} only counts the rows: left out, unless data.targets names it" for name in named}
+        lines |= {name: f"{name!r} holds {text!r} in every row: left out" for name, text in same.items()}
         dropped = lines | dropped
     return table.drop(columns=[*dropped]), tuple(dropped.values())
+
+
+def _only_text(column: pd.Series) -> str | None:
+    """Return the text that every cell of a column holds; None for other columns, and for a text that has a digit."""
+    first = column.iloc[0] if len(column) > 1 else None
+    is_word = isinstance(first, str) and first.strip()[:1].isalpha() and not any(map(str.isdigit, first))
+    if not is_word or not (column == first).all():
+        return None
+    return str(first)[:40]
 
 
 def _counts_rows(column: pd.Series) -> bool:

@@ -47,7 +47,7 @@ class Flaw(InputError):
     @property
     def words(self) -> tuple[str, ...]:  # type: ignore[override]  # the word may be set later
         """The option that accepts the flaw, if one does."""
-        return () if self.word is None else (self.word,)
+        return () if self.word is None else (self.word, *self.more)
 
 
 EFFECT = {

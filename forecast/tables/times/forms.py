@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.tables.flaws import value_word
+from forecast.tables.times.repeated import LEAST_ROWS, parse_by_parts
 
 _SAMPLE = 100
 _TIME = r"(?:(?P<gap>[T ])(?P<hour>\d{1,2}):\d{2}(?P<second>:\d{2})?(?P<part>[.]\d+)?(?P<half> ?[AaPp][Mm])?)?"
@@ -116,6 +117,8 @@ def is_a_day_a_row(local: pd.DatetimeIndex) -> bool:
 def read_as(text: pd.Series, date_format: str) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
     """Return the times of text in a format, NaT for other cells, and a note on several offsets from UTC."""
     dates = text.where(~text.str.lower().isin(_CLOCK_WORDS))
+    if len(dates) >= LEAST_ROWS and (by_parts := parse_by_parts(dates, date_format)) is not None:
+        return by_parts, ()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # pandas before version 3 warns of several offsets

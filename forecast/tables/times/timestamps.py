@@ -28,6 +28,7 @@ from forecast.tables.times.forms import (
     to_text,
 )
 from forecast.tables.times.numbered import read_numbers
+from forecast.tables.times.repeated import LEAST_ROWS, parse_by_parts
 from forecast.tables.times.time_format import PLAIN, TimeFormat
 
 FEW_LATE = 0.05
@@ -136,7 +137,8 @@ def _parse_text(
     readings = {}
     dates = text.where(text.str.match(r"\d"))  # no clock words
     for words, pattern in patterns_of(form).items():
-        parsed = pd.to_datetime(dates, format=pattern, errors="coerce", utc=several)
+        by_parts = parse_by_parts(dates, pattern) if len(dates) >= LEAST_ROWS else None
+        parsed = pd.to_datetime(dates, format=pattern, errors="coerce", utc=several) if by_parts is None else by_parts
         readings[words] = pd.DatetimeIndex(parsed)
         if form.re is YEAR_FIRST and not readings[words].hasnans:
             break  # only day and month can be swapped
