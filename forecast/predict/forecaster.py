@@ -23,10 +23,11 @@ from forecast.predict.contexts import Model, TrainedModel
 from forecast.predict.exported import open_exported
 from forecast.predict.facts import calibration_of_run, calibration_of_text
 from forecast.predict.forecast import Forecast, Question
-from forecast.predict.input import ENDS_IN_GAP, described, read_input, without_training_options
+from forecast.predict.input import ENDS_IN_GAP, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import read_table, tidy_names
+from forecast.tables.frames import described, from_arrow
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN
@@ -221,6 +222,7 @@ class Forecaster(TrainedModel):
                 f"{source}: the model has no known covariates: leave this table out, or name a run "
                 f"that was trained with {KNOWN}"
             )
+        table = from_arrow(table)
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"{source} must be a DataFrame: this is {described(table)}")
         table, notes = tidy_names(table, source)
@@ -262,6 +264,7 @@ class Forecaster(TrainedModel):
 
     def _table(self, data: object) -> pd.DataFrame:
         """Return `data` as a DataFrame; a Series becomes the only column of the model."""
+        data = from_arrow(data)
         if isinstance(data, pd.DataFrame):
             return data
         fits = isinstance(data, pd.Series) and len(self.columns) == 1 and data.name in (None, *self.columns)

@@ -26,6 +26,7 @@ from forecast.predict.input import MissingColumns, without_training_options
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import read_table, tidy_names
+from forecast.tables.frames import as_frame
 from forecast.tables.labels import decode_labels
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
 from forecast.tables.reading import Reading
@@ -181,9 +182,9 @@ class PanelForecaster(TrainedModel):
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         """
         question = Question(tuple(levels), quantile, False, beyond_training)
-        series = self._checked(frame, "the frame", ids)
+        series = self._checked(as_frame(frame), "the frame", ids)
         if known is not None:
-            series = self._with_known(series, known, "the known table")
+            series = self._with_known(series, as_frame(known, "the known table"), "the known table")
         return self.answer(series, question).table(self.decimals, naive=False)
 
     def _checked(self, frame: pd.DataFrame, source: str, ids: Sequence[str]) -> Series:
