@@ -222,18 +222,21 @@ class TrainedModel(Shown):
         times, dates = self._horizon(self.contract.clock.to_training_clock(rows), rows)
         return self._gathered(series, len(series.frame), times, dates, beyond_training=True)
 
-    def earlier(self, series: Series, origins: np.ndarray, future_known: Tensor) -> Context:
+    def earlier(self, series: Series, origins: np.ndarray, future_known: Tensor | None = None) -> Context:
         """Return the model's input for forecasts that start at the rows `origins` (B,) of `series`, in one batch.
 
         Each has a complete look-back. `future_known` (1, h, F) are the known inputs after the last row, which the
-        newest of them read.
+        newest of them read; None: all horizons end within the series.
         """
-        first, end = int(origins.min()) - self.context_length, len(series.frame)
+        first = int(origins.min()) - self.context_length
+        end = len(series.frame) if future_known is not None else int(origins.max()) + self.horizon
         rows = series.frame.iloc[first:end]
         times = self.contract.clock.to_training_clock(pd.DatetimeIndex(rows.index))
         known = torch.from_numpy(self.contract.known_inputs(times, rows, series.labels))
         layout = self.contract.encoder.layout(0)  # only the number of past categories counts here
-        ahead = torch.cat([layout.future(known), future_known[0]])
+        ahead = layout.future(known)
+        if future_known is not None:
+            ahead = torch.cat([ahead, future_known[0]])
         places = torch.from_numpy(origins - first)[:, None]
         past = places + torch.arange(-self.context_length, 0)
         values = torch.tensor(rows[self.channels].to_numpy(np.float64))

@@ -14,6 +14,7 @@ from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.panel import PanelForecaster, is_of_panel
+from forecast.predict.scores import network_forecasts, origins_of, score_table
 from forecast.predict.shown import Shown
 from forecast.runs.ensemble import ENSEMBLE, with_members
 from forecast.runs.run import Run
@@ -54,6 +55,16 @@ class Ensemble(Shown):
         """Names of the columns to forecast."""
         return self.members[0].targets
 
+    @property
+    def time_column(self) -> str:
+        """Name of the time column."""
+        return self.members[0].time_column
+
+    @property
+    def frequency(self) -> str:
+        """Step of the series."""
+        return self.members[0].frequency
+
     @classmethod
     def load(cls, paths: Sequence[str | os.PathLike[str]], folder: Path | None = None) -> "Ensemble":
         """Load the finished runs at `paths`; raise InputError if they cannot be averaged.
@@ -88,7 +99,32 @@ class Ensemble(Shown):
     ) -> pd.DataFrame:
         """Return the mean of the forecasts of all members and of their interval ends; see `Forecaster.predict`."""
         question = Question(tuple(levels), quantile, adaptive, beyond_training)
-        return self._mean([member.forecast(frame, known, question) for member in self.members]).wide()
+        return self.forecast_of(frame, known, question)[1].wide()
+
+    def forecast_of(self, frame: Any, known: Any, question: Question) -> tuple[Series, Forecast]:
+        """Return the checked series of a table, and the mean of the forecasts of all members."""
+        made = [member.forecast_of(frame, known, question) for member in self.members]
+        return made[0][0], self._mean([forecast for _, forecast in made])
+
+    def score(self, frame: Any, known: Any = None) -> pd.DataFrame:
+        """Return the errors of the mean forecast of every window in `frame`; see `Forecaster.score`."""
+        longest = max(range(len(self.members)), key=lambda place: self.members[place].context_length)
+        series = [member.series_of(frame, known) for member in self.members]
+        forecasts = [network_forecasts(*pair) for pair in zip(self.members, series, strict=True)]
+
+        def mean(origins: np.ndarray) -> np.ndarray:
+            return np.asarray(np.mean([forecast(origins) for forecast in forecasts], axis=0))
+
+        model, own = self.members[longest], series[longest]
+        return score_table(mean, model, own, origins_of(model, own))
+
+    def plot(
+        self, frame: Any, known: Any = None, *, levels: Sequence[float] = (80,), truth: Any = None, axes: Any = None
+    ) -> Any:
+        """Draw the mean forecast after `frame`; see `Forecaster.plot`."""
+        from forecast.predict.plot import plot_forecast  # here, since it imports what draws
+
+        return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
 
     def check_question(self, question: Question) -> None:
         """Raise InputError if a member cannot answer a question."""

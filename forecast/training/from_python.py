@@ -148,9 +148,12 @@ def _train_members(settings: Settings, members: int, place: Path) -> None:
 def _own_process() -> Iterator[None]:
     """Train alone in this process, and restore what a training changes in it."""
     names = ("PL_GLOBAL_SEED", "PL_SEED_WORKERS")
-    with _ONE_AT_A_TIME, isolate_rng(), ExitStack() as stack:
+    with _ONE_AT_A_TIME, ExitStack() as stack:
         before = {name: os.environ.get(name) for name in names}
         exact = torch.backends.cudnn.allow_tf32
+        random = isolate_rng()  # restores after an exception too if it ends as without one
+        random.__enter__()
+        stack.callback(random.__exit__, None, None, None)
         handler = signal.getsignal(signal.SIGINT)
         if threading.current_thread() is threading.main_thread() and handler is not None:
             stack.callback(signal.signal, signal.SIGINT, handler)  # Lightning ignores the signal after the first
