@@ -23,6 +23,9 @@ _MODULES = {
 }
 """The public names, and the module of each."""
 
+_PACKAGES = ("attention", "model")
+"""Packages with the parts of a model, which a first use imports."""
+
 __all__ = [
     "Ensemble",
     "Forecaster",
@@ -42,6 +45,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, since importing torch takes seconds."""
+    if name in _PACKAGES:
+        return import_module(f"forecast.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'forecast' has no attribute {name!r}")
     return getattr(import_module(f"forecast.{_MODULES[name]}"), name)
