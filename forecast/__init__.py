@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
     from forecast.predict.panel import PanelForecaster
+    from forecast.training.estimator import Estimator
     from forecast.training.from_python import fit
 
 _MODULES = {
     "Ensemble": "predict.ensemble",
+    "Estimator": "training.estimator",
     "Forecaster": "predict.forecaster",
     "InputError": "common.errors",
     "MissingKnown": "predict.known",
@@ -28,6 +30,7 @@ _PACKAGES = ("attention", "model")
 
 __all__ = [
     "Ensemble",
+    "Estimator",
     "Forecaster",
     "InputError",
     "MissingKnown",

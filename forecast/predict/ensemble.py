@@ -106,7 +106,7 @@ class Ensemble(Shown):
         made = [member.forecast_of(frame, known, question) for member in self.members]
         return made[0][0], self._mean([forecast for _, forecast in made])
 
-    def score(self, frame: Any, known: Any = None) -> pd.DataFrame:
+    def score(self, frame: Any, known: Any = None, *, start: Any = None) -> pd.DataFrame:
         """Return the errors of the mean forecast of every window in `frame`; see `Forecaster.score`."""
         longest = max(range(len(self.members)), key=lambda place: self.members[place].context_length)
         series = [member.series_of(frame, known) for member in self.members]
@@ -116,7 +116,7 @@ class Ensemble(Shown):
             return np.asarray(np.mean([forecast(origins) for forecast in forecasts], axis=0))
 
         model, own = self.members[longest], series[longest]
-        return score_table(mean, model, own, origins_of(model, own))
+        return score_table(mean, model, own, origins_of(model, own, start))
 
     def plot(
         self, frame: Any, known: Any = None, *, levels: Sequence[float] = (80,), truth: Any = None, axes: Any = None

@@ -183,7 +183,7 @@ class Forecaster(TrainedModel):
         """
         return self.forecast(frame, known, Question(tuple(levels), quantile, adaptive, beyond_training)).wide()
 
-    def score(self, frame: Any, known: Any = None) -> pd.DataFrame:
+    def score(self, frame: Any, known: Any = None, *, start: Any = None) -> pd.DataFrame:
         """Return the errors of the forecasts of every window in `frame`.
 
         Parameters
@@ -193,6 +193,8 @@ class Forecaster(TrainedModel):
             `horizon` rows. The first forecast begins after `context_length` rows.
         known
             Table with more known covariates.
+        start
+            First time of a horizon that is scored; None: the first after a look-back.
 
         Returns
         -------
@@ -207,7 +209,7 @@ class Forecaster(TrainedModel):
             If `frame` does not fit the model, or has too few rows.
         """
         series = self.series_of(frame, known)
-        return score_table(network_forecasts(self, series), self, series, origins_of(self, series))
+        return score_table(network_forecasts(self, series), self, series, origins_of(self, series, start))
 
     def plot(
         self,

@@ -25,20 +25,24 @@ Forecasts = Callable[[np.ndarray], np.ndarray]
 """Maps first rows (B,) of horizons to a forecast (B, h, C), original units."""
 
 
-def origins_of(model: TrainedModel, series: Series) -> np.ndarray:
+def origins_of(model: TrainedModel, series: Series, start: Any = None) -> np.ndarray:
     """Return the rows at which a forecast of `series` begins whose whole horizon is in it, rising.
 
-    As in training, none begins in a gap whose fill depends on the value after it.
+    The first is at the time `start` or later. As in training, none begins in a gap whose fill depends on the value
+    after it.
     """
     length, horizon = model.context_length, model.horizon
     origins = np.arange(length, len(series.frame) - horizon + 1)
+    if start is not None:
+        origins = origins[origins >= pd.DatetimeIndex(series.frame.index).searchsorted(pd.Timestamp(start))]
     measured = series.observed_of(model.channels)
     if model.policies.reads_past_gaps and measured is not None:
         origins = origins[np.asarray(measured)[origins - 1].all(1)]
     if not len(origins):
+        after = "" if start is None else f" before the rows from {start} on"
         raise InputError(
-            f"the frame has {len(series.frame):,} rows: a score needs a look-back of {length:,} and a horizon of "
-            f"{horizon:,}, {length + horizon:,} rows: give more rows"
+            f"the frame has {len(series.frame):,} rows: a score needs a look-back of {length:,}{after} and a horizon "
+            f"of {horizon:,}, {length + horizon:,} rows: give more rows"
         )
     return np.asarray(origins)
 
