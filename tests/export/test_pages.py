@@ -53,7 +53,12 @@ def test_the_program_without_the_package_forecasts_like_predict(
     filled = table.set_index("date").asfreq("h").ffill()
     expected = model.predict(filled, levels=[80])
     pd.testing.assert_frame_equal(
-        found["table"][list(expected.columns)], expected, check_freq=False, check_names=False, check_index_type=False, rtol=1e-4
+        found["table"][list(expected.columns)],
+        expected,
+        check_freq=False,
+        check_names=False,
+        check_index_type=False,
+        rtol=1e-4,
     )
 
 
