@@ -1,4 +1,4 @@
-"""Parts of the site that MkDocs makes from the program: options, commands, mechanisms, and equations as MathML."""
+"""Parts of the site that MkDocs makes: options, commands, mechanisms, notebooks, and equations as MathML."""
 
 import argparse
 import dataclasses
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from unittest.mock import patch
 
 import mechanisms
+import notebooks
 from omegaconf import OmegaConf
 
 from forecast.attention import available
@@ -124,7 +125,7 @@ def options_page() -> str:
         _declared(TrainerSettings, "trainer", trainer),
         _described("trainer"),
         *_choices("model", OPTIONS),
-        *(part for group in ("attention", "optimizer", "scheduler", "callbacks") for part in _choices(group)),
+        *(part for group in ("attention", "optimizer", "scheduler", "callbacks", "logger") for part in _choices(group)),
         "## `experiment`",
         "An experiment sets several options at once. Words after it on the command line take precedence.",
         _described("experiment"),
@@ -392,4 +393,5 @@ def pages() -> dict[str, Callable[[], str]]:
         "reference/commands.md": commands_page,
         "reference/mechanisms.md": mechanisms_page,
         **{mechanisms.path_of(name): partial(mechanism_page, name) for name in available()},
+        **{f"tutorials/{file.stem}.md": partial(notebooks.page, file) for file in notebooks.notebooks()},
     }

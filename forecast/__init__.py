@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
     from forecast.predict.panel import PanelForecaster
+    from forecast.training.estimator import Estimator
     from forecast.training.from_python import fit
 
 _MODULES = {
     "Ensemble": "predict.ensemble",
+    "Estimator": "training.estimator",
     "Forecaster": "predict.forecaster",
     "InputError": "common.errors",
     "MissingKnown": "predict.known",
@@ -25,8 +27,12 @@ _MODULES = {
 }
 """The public names, and the module of each."""
 
+_PACKAGES = ("attention", "model")
+"""Packages with the parts of a model, which a first use imports."""
+
 __all__ = [
     "Ensemble",
+    "Estimator",
     "Forecaster",
     "InputError",
     "MissingKnown",
@@ -45,6 +51,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use, since importing torch takes seconds."""
+    if name in _PACKAGES:
+        return import_module(f"forecast.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'forecast' has no attribute {name!r}")
     return getattr(import_module(f"forecast.{_MODULES[name]}"), name)

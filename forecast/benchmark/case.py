@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from forecast.attention import _few_queries as few_queries
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.attention._parsing import Variant
 from forecast.attention.base import Attention, Head, SparseQueries
 from forecast.common.text import heads_of
-from forecast.model import few_queries
-from forecast.model.multi_head import MultiHeadAttention
 
 BACKWARD = 2
 """Matrix products of the backward pass per product of the forward pass, of the same size."""

@@ -68,7 +68,7 @@ def draw_forecast(
     for panel, name in zip(panels, names, strict=True):
         own = {level: (lower[name], upper[name]) for level, (lower, upper) in (ends or {}).items()}
         came, simple = (None if frame is None else frame[name] for frame in (truth, naive))
-        _draw_lines(panel, Lines(name, shown[name], forecast[name], came, simple, own))
+        draw_lines(panel, Lines(name, shown[name], forecast[name], came, simple, own))
         panel.set_ylabel(name, fontsize=8, parse_math=False)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)
     figure.suptitle(title, fontsize=8 if absent else 10, y=1 - 0.08 / height, va="top", parse_math=False)
@@ -104,7 +104,7 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, lines in zip(axes, panels, strict=False):
         shown = replace(lines, past=lines.past.iloc[-3 * len(lines.forecast) :])
-        _draw_lines(panel, shown)
+        draw_lines(panel, shown)
         panel.set_title(shorten(lines.name, 48, placeholder=" …"), fontsize=8, parse_math=False)
         panel.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=5))  # a step of both exists for each span
         panel.xaxis.set_major_formatter(ConciseDateFormatter(panel.xaxis.get_major_locator()))
@@ -139,7 +139,8 @@ def best_median_worst(errors: np.ndarray) -> list[int]:
     return [int(place) for place in (*order[:3], *order[middle - 1 : middle + 2], *order[-3:])]
 
 
-def _draw_lines(panel: Axes, lines: Lines) -> None:
+def draw_lines(panel: Axes, lines: Lines) -> None:
+    """Draw the lines of one target on axes."""
     plot_line(panel, lines.past.index, lines.past.to_numpy(), color="0.45", linewidth=1, label="past")
     if lines.truth is not None:
         plot_line(panel, lines.truth.index, lines.truth.to_numpy(), color="black", linewidth=1, label="truth")

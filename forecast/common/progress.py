@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from time import monotonic
 
 from rich.console import Console
@@ -18,6 +19,41 @@ BEAT = 30.0
 
 Reports = tuple[Callable[[str], None], Callable[[int], None]]
 
+_QUIET = ContextVar("quiet", default=False)
+"""Whether this thread prints no lines."""
+
+
+@contextmanager
+def quietly(quiet: bool = True) -> Iterator[None]:
+    """Print no lines of `say` in this thread, if `quiet`."""
+    token = _QUIET.set(quiet)
+    try:
+        yield
+    finally:
+        _QUIET.reset(token)
+
+
+def is_quiet() -> bool:
+    """Return whether this thread prints no lines."""
+    return _QUIET.get()
+
+
+def say(line: str) -> None:
+    """Print a line at once, unless this thread is quiet."""
+    if not is_quiet():
+        print(line, flush=True)
+
+
+def notebook_line() -> Callable[[str], None]:
+    """Return a function that replaces one line below a cell of a notebook."""
+    from IPython.display import display
+
+    def content(text: str) -> dict[str, str]:
+        return {"text/plain": text}
+
+    handle = display(content(""), raw=True, display_id=True)
+    return lambda text: handle.update(content(text), raw=True)
+
 
 @contextmanager
 def progress(
@@ -30,7 +66,7 @@ def progress(
     defaults to the error stream.
     """
     console = _ErrorStream(stderr=True) if console is None else console
-    if quiet:
+    if quiet or (is_quiet() and not console.is_terminal):
         yield lambda text: None, lambda count: None
         return
     if opening:

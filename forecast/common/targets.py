@@ -20,6 +20,13 @@ COMPLAINTS = (
 """Errors that a constructor raises for its options or a missing package."""
 
 
+def loggers_of(group: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the node of each logger by its key: a `logger` group is a node, or has several by name, or both."""
+    named = {key: value for key, value in group.items() if isinstance(value, Mapping) and TARGET in value}
+    own = {key: value for key, value in group.items() if key not in named}
+    return ({"logger": own} if own else {}) | {f"logger.{key}": value for key, value in named.items()}
+
+
 def check_target(
     node: Mapping[str, Any], where: str, kind: type, *, functions: Collection[Callable[..., Any]] = ()
 ) -> None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.attention.base import Mask
 from forecast.kernels import use_cpu_kernels
 from forecast.model.encoder import FeedForward, Residual, run_layer, transform_with_kernel
-from forecast.model.multi_head import MultiHeadAttention
 
 
 class DecoderLayer(nn.Module):

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from forecast.attention._masks import Mask, zero_masked
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.kernels import feed_forward as kernel
 from forecast.kernels import use_cpu_kernels
 from forecast.kernels.dropout import Dropout
 from forecast.model.batch_norm import BatchNorm
-from forecast.model.multi_head import MultiHeadAttention
 
 
 class Distilling(nn.Module):

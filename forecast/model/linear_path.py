@@ -49,12 +49,15 @@ class LinearPath(nn.Module):
         assert self.offsets is not None
         return forecast[..., None] + spread[..., None] * self.offsets
 
-    def forward(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
+    def forward(self, past: Tensor, past_known: Tensor | None = None, future_known: Tensor | None = None) -> Tensor:
+        """Return the forecast (B, h, C) of a context (B, T, C); only a path with known covariates reads them."""
         mean = past.mean(1, keepdim=True)
         product = "btc,th->bhc" if self.weight.dim() == 2 else "btc,cth->bhc"
         forecast = torch.einsum(product, past - mean, self.weight) + mean
         if self.layout is None or self.known_weight is None:
             return forecast
+        assert past_known is not None
+        assert future_known is not None
         features = self.layout.features(past_known, future_known)  # (B, M)
         return forecast + torch.einsum("bm,cmh->bhc", features, self.known_weight)
 

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from forecast import attention
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.common.bounds import check_sizes
 from forecast.common.errors import InputError
 from forecast.common.settings import option, read_options, settings
@@ -15,7 +16,6 @@ from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.encoder import Distilling, Encoder, EncoderLayer
 from forecast.model.informer import Informer
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
-from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.normalization import NoNormalization, WindowNormalization
 from forecast.model.response import Response
 from forecast.model.tokens import PatchTokens, Sizes, StepTokens

@@ -42,7 +42,7 @@ def answer(forecaster: TrainedModel, series: Series, question: Question) -> Fore
     context, dates = forecaster.context(series, beyond_training=question.beyond_training)
     with torch.inference_mode():
         output = forecaster.model(*context)
-    limits = _limits(forecaster, context)
+    limits = limits_of(forecaster, context)
     if limits is not None:
         output = limits.clip(output)
     values, targets = middle(output)[0].numpy(), forecaster.targets
@@ -102,7 +102,7 @@ def _scale(forecaster: TrainedModel, series: Series, context: Context, question:
         windows = forecaster.earlier(series, origins, context.future_known)
         with torch.inference_mode():
             forecast = middle(forecaster.model(*windows))
-        limits = _limits(forecaster, windows)
+        limits = limits_of(forecaster, windows)
         forecast = forecast if limits is None else limits.clip(forecast)
         residuals = _residuals(forecaster, series, origins, forecast)
         errors.add(torch.from_numpy(origins), residuals, _spread(forecaster, windows))
@@ -123,7 +123,7 @@ def _residuals(forecaster: TrainedModel, series: Series, origins: np.ndarray, fo
     return torch.from_numpy(known) - forecast
 
 
-def _limits(forecaster: TrainedModel, context: Context) -> WindowLimits | None:
+def limits_of(forecaster: TrainedModel, context: Context) -> WindowLimits | None:
     """Return the limits of the forecasts of windows, original units; None if the model knows none."""
     if forecaster.facts is None:
         return None

@@ -24,7 +24,8 @@ from forecast.predict.exported import Exported
 from forecast.predict.facts import ModelFacts, check_manifest
 from forecast.predict.forecast import Question
 from forecast.predict.known import gather_known, with_unread
-from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, RESULT, Architecture
+from forecast.predict.shown import Shown
+from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, RESULT, TIME_BUDGET, Architecture
 from forecast.tables.labels import decode_labels
 from forecast.tables.repair import Policies
 from forecast.tables.series import Ahead, Series
@@ -36,8 +37,8 @@ A model of quantiles gives all of them, (B, h, C_out, K).
 """
 
 
-@dataclass(frozen=True)
-class TrainedModel:
+@dataclass(frozen=True, repr=False)
+class TrainedModel(Shown):
     """A model, the contract on the tables that it forecasts, and what its run says about it."""
 
     model: Model = field(repr=False)
@@ -71,18 +72,14 @@ class TrainedModel:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The content of `result.json` of the run: scores, speed, and what was trained on."""
-        return self._of_run(RESULT)
+        """The content of `result.json` of the run: scores, speed, and what was trained on.
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All options of the training."""
-        return dict(self.result["config"])
-
-    def _of_run(self, name: str) -> dict[str, Any]:
-        if self.path is None or not (self.path / name).is_file():
-            raise InputError(f"{self.path}: has no {name}: only a run folder has it")
-        return dict(read_json(self.path / name))
+        A training with `time_budget` adds `time_budget`: how the time was spent.
+        """
+        result = self._content(RESULT)
+        assert self.path is not None
+        spent = read_json(self.path / TIME_BUDGET)
+        return result if spent is None else {**result, "time_budget": spent}
 
     @property
     def targets(self) -> list[str]:
@@ -230,18 +227,21 @@ class TrainedModel:
         times, dates = self._horizon(self.contract.clock.to_training_clock(rows), rows)
         return self._gathered(series, len(series.frame), times, dates, beyond_training=True)
 
-    def earlier(self, series: Series, origins: np.ndarray, future_known: Tensor) -> Context:
+    def earlier(self, series: Series, origins: np.ndarray, future_known: Tensor | None = None) -> Context:
         """Return the model's input for forecasts that start at the rows `origins` (B,) of `series`, in one batch.
 
         Each has a complete look-back. `future_known` (1, h, F) are the known inputs after the last row, which the
-        newest of them read.
+        newest of them read; None: all horizons end within the series.
         """
-        first, end = int(origins.min()) - self.context_length, len(series.frame)
+        first = int(origins.min()) - self.context_length
+        end = len(series.frame) if future_known is not None else int(origins.max()) + self.horizon
         rows = series.frame.iloc[first:end]
         times = self.contract.clock.to_training_clock(pd.DatetimeIndex(rows.index))
         known = torch.from_numpy(self.contract.known_inputs(times, rows, series.labels))
         layout = self.contract.encoder.layout(0)  # only the number of past categories counts here
-        ahead = torch.cat([layout.future(known), future_known[0]])
+        ahead = layout.future(known)
+        if future_known is not None:
+            ahead = torch.cat([ahead, future_known[0]])
         places = torch.from_numpy(origins - first)[:, None]
         past = places + torch.arange(-self.context_length, 0)
         values = torch.tensor(rows[self.channels].to_numpy(np.float64))

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.panel import PanelForecaster, is_of_panel
-from forecast.runs.ensemble import with_members
+from forecast.predict.scores import network_forecasts, origins_of, score_table
+from forecast.predict.shown import Shown
+from forecast.runs.ensemble import ENSEMBLE, with_members
 from forecast.runs.run import Run
 from forecast.tables.repair import Policies
 from forecast.tables.roles import OPTIONS
@@ -23,15 +26,51 @@ ALIKE = ("horizon", *(OPTIONS[role] for role in ("targets", "past", "known")), "
 """Properties that must be equal in an ensemble; look-back, model and seed may differ."""
 
 
-@dataclass(frozen=True)
-class Ensemble:
-    """Forecasters with the same horizon, trained on the same split of the same data."""
+@dataclass(frozen=True, repr=False)
+class Ensemble(Shown):
+    """Forecasters with the same horizon, trained on the same split of the same data.
+
+    Attributes
+    ----------
+    members
+        The forecasters.
+    folder
+        Folder of an ensemble that one call or command trained; None: several run folders.
+    """
 
     members: list[Forecaster]
+    folder: Path | None = None
+
+    @property
+    def path(self) -> Path | None:
+        return self.folder
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The content of `ensemble.json`: the scores of the mean forecast."""
+        return self._content(ENSEMBLE)
+
+    @property
+    def targets(self) -> list[str]:
+        """Names of the columns to forecast."""
+        return self.members[0].targets
+
+    @property
+    def time_column(self) -> str:
+        """Name of the time column."""
+        return self.members[0].time_column
+
+    @property
+    def frequency(self) -> str:
+        """Step of the series."""
+        return self.members[0].frequency
 
     @classmethod
-    def load(cls, paths: Sequence[str | os.PathLike[str]]) -> "Ensemble":
-        """Load the finished runs at `paths`; raise InputError if they cannot be averaged."""
+    def load(cls, paths: Sequence[str | os.PathLike[str]], folder: Path | None = None) -> "Ensemble":
+        """Load the finished runs at `paths`; raise InputError if they cannot be averaged.
+
+        `folder` is the folder of all of them.
+        """
         runs = [Run.open(path).path for path in paths]
         for place, run in enumerate(runs):
             if run.resolve() in [other.resolve() for other in runs[:place]]:
@@ -41,7 +80,7 @@ class Ensemble:
             if difference := _difference(first, other):
                 cure = "give runs of the same data, targets and horizon"
                 raise InputError(f"{run}: cannot be averaged with {runs[0]}: {difference}: {cure}")
-        return cls(members)
+        return cls(members, folder)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
         """Read the files and check them for every member; return the series of the longest look-back."""
@@ -60,7 +99,32 @@ class Ensemble:
     ) -> pd.DataFrame:
         """Return the mean of the forecasts of all members and of their interval ends; see `Forecaster.predict`."""
         question = Question(tuple(levels), quantile, adaptive, beyond_training)
-        return self._mean([member.forecast(frame, known, question) for member in self.members]).wide()
+        return self.forecast_of(frame, known, question)[1].wide()
+
+    def forecast_of(self, frame: Any, known: Any, question: Question) -> tuple[Series, Forecast]:
+        """Return the checked series of a table, and the mean of the forecasts of all members."""
+        made = [member.forecast_of(frame, known, question) for member in self.members]
+        return made[0][0], self._mean([forecast for _, forecast in made])
+
+    def score(self, frame: Any, known: Any = None, *, start: Any = None) -> pd.DataFrame:
+        """Return the errors of the mean forecast of every window in `frame`; see `Forecaster.score`."""
+        longest = max(range(len(self.members)), key=lambda place: self.members[place].context_length)
+        series = [member.series_of(frame, known) for member in self.members]
+        forecasts = [network_forecasts(*pair) for pair in zip(self.members, series, strict=True)]
+
+        def mean(origins: np.ndarray) -> np.ndarray:
+            return np.asarray(np.mean([forecast(origins) for forecast in forecasts], axis=0))
+
+        model, own = self.members[longest], series[longest]
+        return score_table(mean, model, own, origins_of(model, own, start))
+
+    def plot(
+        self, frame: Any, known: Any = None, *, levels: Sequence[float] = (80,), truth: Any = None, axes: Any = None
+    ) -> Any:
+        """Draw the mean forecast after `frame`; see `Forecaster.plot`."""
+        from forecast.predict.plot import plot_forecast  # here, since it imports what draws
+
+        return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
 
     def check_question(self, question: Question) -> None:
         """Raise InputError if a member cannot answer a question."""
@@ -128,9 +192,9 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
     """
     paths = with_members([path, *others])
     if len(paths) > 1:
-        return Ensemble.load(paths)
-    place = Path(path)
+        return Ensemble.load(paths, None if others else Path(path))
+    place = Path(paths[0])
     if str(path) != "latest" and place.suffix in FORMATS and not place.is_dir():
         return Forecaster.load_exported(place)
-    folder = Run.open(path).path
+    folder = Run.open(paths[0]).path
     return PanelForecaster.load(folder) if is_of_panel(folder) else Forecaster.load(folder)

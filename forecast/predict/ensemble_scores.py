@@ -23,6 +23,9 @@ from forecast.runs.resume import differences, read_config
 from forecast.runs.run import RESULT, Architecture, Run
 from forecast.runs.summary import scored_split
 
+ALLOWED = ("seed is ", "training.precision is ", "training.max_time is ")
+"""Beginnings of the differences that members may have; a time limit only ends a training."""
+
 OF_THE_DATA = ("config", "device", "versions", "commit", "data", "baselines", "calibration", "precision")
 """Entries of a member's result that the ensemble shares."""
 
@@ -80,7 +83,7 @@ def _check_alike(runs: Sequence[Run]) -> None:
     config = read_config(runs[0].path)
     for run in runs[1:]:
         lines = differences(config, read_config(run.path), budget=True)
-        if apart := [line for line in lines if not line.startswith(("seed is ", "training.precision is "))]:
+        if apart := [line for line in lines if not line.startswith(ALLOWED)]:
             raise InputError(f"{run.path}: differs from {runs[0].path} in more than the seed: {'; '.join(apart[:3])}")
 
 

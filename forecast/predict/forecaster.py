@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,10 +24,12 @@ from forecast.predict.contexts import Model, TrainedModel
 from forecast.predict.exported import open_exported
 from forecast.predict.facts import calibration_of_run, calibration_of_text
 from forecast.predict.forecast import Forecast, Question
-from forecast.predict.input import ENDS_IN_GAP, described, read_as_trained, read_input, without_training_options
+from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
+from forecast.predict.scores import network_forecasts, origins_of, score_table
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
+from forecast.tables.frames import described, from_arrow
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN
@@ -180,17 +183,81 @@ class Forecaster(TrainedModel):
         """
         return self.forecast(frame, known, Question(tuple(levels), quantile, adaptive, beyond_training)).wide()
 
+    def score(self, frame: Any, known: Any = None, *, start: Any = None) -> pd.DataFrame:
+        """Return the errors of the forecasts of every window in `frame`.
+
+        Parameters
+        ----------
+        frame
+            Table as for `predict`, with the targets of the horizons that are forecast: at least `context_length` plus
+            `horizon` rows. The first forecast begins after `context_length` rows.
+        known
+            Table with more known covariates.
+        start
+            First time of a horizon that is scored; None: the first after a look-back.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for the model, the last value and the seasonal naive forecast. `mse` and `mae` are errors of z-scores
+            of training, as in `result`, `mae_original` is in original units, and `skill` is 1 minus the MSE relative
+            to the seasonal naive forecast.
+
+        Raises
+        ------
+        InputError
+            If `frame` does not fit the model, or has too few rows.
+        """
+        series = self.series_of(frame, known)
+        return score_table(network_forecasts(self, series), self, series, origins_of(self, series, start))
+
+    def plot(
+        self,
+        frame: Any,
+        known: Any = None,
+        *,
+        levels: Sequence[float] = (80,),
+        truth: Any = None,
+        axes: Any = None,
+    ) -> Any:
+        """Draw the forecast after `frame` with its past, a fan of intervals and the seasonal naive forecast.
+
+        Parameters
+        ----------
+        frame, known, levels
+            As for `predict`.
+        truth
+            Table with the values that came, to be drawn too.
+        axes
+            Axes of matplotlib, one for each target, at most seven; None: those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes or array of them
+            The axes, one for each target that is drawn.
+        """
+        from forecast.predict.plot import plot_forecast  # here, since it imports what draws
+
+        return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
+
     def forecast(
         self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None, question: Question
     ) -> Forecast:
         """Return the forecast of `predict` before it becomes a table."""
-        series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
-        if known is not None:
-            series = self._with_known(series, known, "the known table")
+        return self.forecast_of(frame, known, question)[1]
+
+    def forecast_of(self, frame: Any, known: Any, question: Question) -> tuple[Series, Forecast]:
+        """Return the checked series of a table, and its forecast."""
+        series = self.series_of(frame, known)
         forecast = self.answer(series, question)
         if not isinstance(frame, Series):
             self._warn(series)
-        return forecast
+        return series, forecast
+
+    def series_of(self, frame: Any, known: Any) -> Series:
+        """Return the checked series of a table, with a table of known covariates."""
+        series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
+        return series if known is None else self._with_known(series, known, "the known table")
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the forecast of the steps after a checked series, with the intervals of a question."""
@@ -203,11 +270,11 @@ class Forecaster(TrainedModel):
     def _warn(self, series: Series) -> None:
         """Warn of known covariates unlike training and of a gap at the end; a command prints all notes instead."""
         for text in known_warnings(self, series):
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warnings.warn(text, UserWarning, stacklevel=5)
         notes = [*series.notes, *(note for table in self._with_unknown_noted(series).ahead for note in table.notes)]
         for note in notes:
             if UNSEEN in note or note.startswith(ENDS_IN_GAP):
-                warnings.warn(note, UserWarning, stacklevel=3)
+                warnings.warn(note, UserWarning, stacklevel=5)
 
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the series with a table of known covariates, whose values count first."""
@@ -221,6 +288,7 @@ class Forecaster(TrainedModel):
                 f"{source}: the model has no known covariates: leave this table out, or name a run "
                 f"that was trained with {KNOWN}"
             )
+        table = from_arrow(table)
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"{source} must be a DataFrame: this is {described(table)}")
         table, notes = tidy_names(table, source)
@@ -262,6 +330,7 @@ class Forecaster(TrainedModel):
 
     def _table(self, data: object) -> pd.DataFrame:
         """Return `data` as a DataFrame; a Series becomes the only column of the model."""
+        data = from_arrow(data)
         if isinstance(data, pd.DataFrame):
             return data
         fits = isinstance(data, pd.Series) and len(self.columns) == 1 and data.name in (None, *self.columns)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -32,19 +31,6 @@ def without_training_options() -> Iterator[None]:
         text = text.replace("set data.time_column to one of them", "leave the others out")
         error.args = (text.replace("leave it out of data.targets or the covariates", "fill it in"),)
         raise
-
-
-def described(data: object) -> str:
-    """Return the type of what was given instead of a DataFrame of pandas, and how to convert it, if it can be."""
-    kind, package = type(data).__name__, type(data).__module__.partition(".")[0]
-    name = f" {data.name!r}" if isinstance(data, pd.Series) else ""
-    of = f" of {package}" if package in sys.modules and package not in ("builtins", "pandas", "__main__") else ""
-    convert = next((method for method in CONVERSIONS if hasattr(data, method)), None)
-    return f"a {kind}{name}{of}{'' if convert is None else f': give its .{convert}()'}"
-
-
-CONVERSIONS = ("to_pandas", "to_dataframe", "toPandas")
-"""Methods by which tables of other packages become DataFrames of pandas."""
 
 
 def read_as_trained(contract: DataContract, path: str | os.PathLike[str]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,8 +25,10 @@ from forecast.predict.facts import calibration_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.input import MissingColumns, read_as_trained, without_training_options
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
+from forecast.predict.scores import panel_scores
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
+from forecast.tables.frames import as_frame
 from forecast.tables.labels import decode_labels, label_of
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
 from forecast.tables.reading import Reading
@@ -185,10 +188,71 @@ class PanelForecaster(TrainedModel):
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         """
         question = Question(tuple(levels), quantile, False, beyond_training)
-        series = self._checked(frame, "the frame", ids)
-        if known is not None:
-            series = self._with_known(series, known, "the known table")
-        return self.answer(series, question).table(self.decimals, naive=False, whole=self.whole)
+        return self.answer(self._series(frame, known, ids), question).table(
+            self.decimals, naive=False, whole=self.whole
+        )
+
+    def score(self, frame: Any, known: Any = None, *, ids: Wanted = ()) -> pd.DataFrame:
+        """Return the errors of the forecasts of each series of `frame`, on horizons that do not overlap.
+
+        Parameters
+        ----------
+        frame
+            Long table as for `predict`, with the targets of the horizons that are forecast. The horizons are counted
+            back from the end of each series, as long as `least_context` rows precede them.
+        known, ids
+            As for `predict`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for the model and the seasonal naive forecast, as `Forecaster.score` returns it. The z-scores are
+            those of each series.
+
+        Raises
+        ------
+        InputError
+            If `frame` does not fit the model, or has too few rows.
+        """
+        count = len(self.targets)
+
+        def scale_of(ids: Ids) -> np.ndarray:
+            return self.scales.scale[[self._code[name] for name in ids.names]][:, None, :count]
+
+        return panel_scores(self, self._series(frame, known, ids), self.forecast_from, scale_of)
+
+    def plot(
+        self,
+        frame: Any,
+        known: Any = None,
+        *,
+        levels: Sequence[float] = (80,),
+        ids: Wanted = (),
+        axes: Any = None,
+    ) -> Any:
+        """Draw the forecast of the first target after each series of `frame`, at most nine of them.
+
+        Parameters
+        ----------
+        frame, known, levels, ids
+            As for `predict`.
+        axes
+            Axes of matplotlib, one for each series; None: those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes or array of them
+            The axes, one for each series that is drawn.
+        """
+        from forecast.predict.plot import plot_panel  # here, since it imports what draws
+
+        series = self._series(frame, known, ids)
+        return plot_panel(self.answer(series, Question(tuple(levels))), series, self.targets[0], axes)
+
+    def _series(self, frame: Any, known: Any, ids: Wanted) -> Series:
+        """Return the checked panel of a table, with a table of known covariates."""
+        series = self._checked(as_frame(frame), "the frame", ids)
+        return series if known is None else self._with_known(series, as_frame(known, "known"), "the known table")
 
     def _checked(self, frame: pd.DataFrame, source: str, ids: Wanted) -> Series:
         """Return the panel of a frame, checked and repaired as in training, with the series that are asked for."""

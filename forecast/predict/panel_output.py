@@ -10,13 +10,14 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
-from forecast.common.pictures import SHEET, Lines, best_median_worst, draw_sheet, mean_errors
+from forecast.common.pictures import SHEET, best_median_worst, draw_sheet, mean_errors
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.evaluation.coverage import calibrating_windows, worst
 from forecast.predict.forecast import Question
 from forecast.predict.output import program_version, sidecar_of, value_name
 from forecast.predict.panel import PanelForecast, PanelForecaster
+from forecast.predict.plot import panel_lines
 from forecast.tables.series import Series, only
 
 
@@ -111,20 +112,7 @@ class PanelOutcome:
             places, how = self._chosen()
         else:
             places, how = [wanted], forecast.ids.shown(wanted)
-        ids, measured = self.series.ids, self.series.measured[target]
-        assert ids is not None
-        lines = []
-        for place in places:
-            dates = forecast.dates[place]
-            stop = int(ids.offsets[place + 1])
-            past = measured.iloc[max(int(ids.offsets[place]), stop - 3 * len(dates)) : stop]
-
-            def line(values: np.ndarray, place: int = place, dates: pd.DatetimeIndex = dates) -> pd.Series:
-                return pd.Series(values[place, :, 0], index=dates)
-
-            ends = {level: (line(low), line(high)) for level, (low, high) in forecast.ends.items()}
-            name = ", ".join(ids.names[place])
-            lines.append(Lines(name, past, line(forecast.values), naive=line(forecast.naive), ends=ends))
+        lines = [panel_lines(forecast, self.series, target, place) for place in places]
         title = f"{self.source.name}, {target}: {how}"
         draw_sheet(path, lines, title)
         return title

@@ -10,7 +10,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from forecast.common.errors import InputError
 from forecast.common.files import sha256
-from forecast.common.targets import TARGET, check_plain
+from forecast.common.targets import TARGET, check_plain, loggers_of
 
 CURE = "the run folder is damaged: copy it again, or train again"
 
@@ -97,9 +97,13 @@ def check_stored(config: Mapping[str, Any], file: Path) -> None:
             )
     for group, names in NAMES.items():
         if isinstance(nodes := config.get(group), Mapping):
-            many = nodes.items() if group == "callbacks" else [(None, nodes)] if nodes or group != "logger" else []
-            for name, node in many:
-                _check_node(node, group if name is None else f"{group}.{name}", names, file)
+            many: Mapping[str, Any] = {group: nodes}
+            if group == "callbacks":
+                many = {f"callbacks.{name}": node for name, node in nodes.items()}
+            elif group == "logger":
+                many = loggers_of(nodes)
+            for where, node in many.items():
+                _check_node(node, where, names, file)
     for key, value in config.items():
         if key not in NAMES:
             _check_no_target(value, str(key), file)

@@ -3,6 +3,7 @@
 import os
 import secrets
 import shlex
+import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -51,6 +52,9 @@ FORECAST, PICTURE = "forecast.csv", "forecast.png"
 
 INPUT = "input.csv"
 """Rows to forecast from, for simulated data."""
+
+TIME_BUDGET = "time_budget.json"
+"""How a training from Python spent its time (`forecast.fit(…, time_budget=…)`)."""
 
 TRACE = "trace.json.gz"
 """Trace of a few training steps (`training.profile`), for ui.perfetto.dev."""
@@ -343,3 +347,11 @@ def damage_of_finished(folder: Path) -> str | None:
     except InputError as error:
         return str(error)
     return None
+
+
+def copied_run(folder: Path, target: Path) -> Path:
+    """Copy the folder of a finished run or of an ensemble to a new one, without checkpoints; return its path."""
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise InputError(f"{target}: is not empty: choose a new folder")
+    shutil.copytree(folder, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(CHECKPOINTS, ".*"))
+    return target

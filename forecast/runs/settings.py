@@ -291,6 +291,15 @@ class Settings:
         plain = {**self.plain, "context_length": look_back, "horizon": horizon, "model": model}
         return replace(self, context_length=look_back, horizon=horizon, model=model, plain=plain, chosen=chosen)
 
+    def at_seed(self, seed: int) -> "Settings":
+        """Return these settings with another seed."""
+        return replace(self, seed=seed, plain={**self.plain, "seed": seed})
+
+    def at_length(self, **length: float | str | None) -> "Settings":
+        """Return these settings with another length of the training, such as `max_time`."""
+        plain = {**self.plain, "training": {**self.plain["training"], **length}}
+        return replace(self, training=TrainingSettings.parse(plain["training"]), plain=plain)
+
     def at_precision(self, precision: str) -> "Settings":
         """Return these settings with another `training.precision`."""
         plain = {**self.plain, "training": {**self.plain["training"], "precision": precision}}

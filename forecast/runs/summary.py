@@ -12,6 +12,7 @@ from rich.text import Text
 
 from forecast.common.files import look_up
 from forecast.common.tables import Table, inert
+from forecast.common.targets import TARGET, loggers_of
 from forecast.common.text import counted, shown, three_digits
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
@@ -369,7 +370,8 @@ def print_closing_lines(run: Run, result: Mapping[str, Any]) -> None:
 
 def writes_board(logger: Mapping[str, Any] | None) -> bool:
     """Return whether a `logger` group writes files for TensorBoard; an empty one writes none, None is the default."""
-    return logger is None or str(logger.get("_target_")).rpartition(".")[2] in ("Board", "TensorBoardLogger")
+    names = [str(node.get(TARGET)).rpartition(".")[2] for node in loggers_of(logger or {}).values()]
+    return logger is None or not {"Board", "TensorBoardLogger"}.isdisjoint(names)
 
 
 def next_line(folder: Path, result: Mapping[str, Any], table: Path) -> str:

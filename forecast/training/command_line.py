@@ -142,7 +142,7 @@ PLACES = {"decoder_attention": "attention, if the decoder's differs", "cross_att
 WIDTH = 120
 """Largest number of characters in a line of the help's groups."""
 
-HIDDEN = ("training", "callbacks", "logger")
+HIDDEN = ("training", "callbacks")
 """Groups of a single choice."""
 
 
@@ -153,7 +153,6 @@ def help_text(config: DictConfig) -> str:
     return "\n".join(
         [
             "Train, score and save one forecasting model; with -m, one for each combination of values (a sweep).",
-            "",
             "Usage: python train.py [-m] [group=choice ...] [option=value ...]",
             "",
             "Examples:",

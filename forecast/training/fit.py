@@ -21,6 +21,7 @@ from forecast.common.errors import InputError, first_line
 from forecast.common.finite import check_validation
 from forecast.common.group import ALONE, Group
 from forecast.common.memory import keep_freed_memory
+from forecast.common.progress import say
 from forecast.data.datamodule import ForecastData
 from forecast.evaluation.combination import whole
 from forecast.evaluation.evaluate import evaluate
@@ -309,7 +310,7 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
     task, data, confidence = prepared.task, prepared.data, prepared.settings.training.start_confidence
     windows, began = data.parts["validation"], time.monotonic()
     if shows_progress:
-        print(f"scoring the starting weights on {len(windows):,} validation windows", flush=True)
+        say(f"scoring the starting weights on {len(windows):,} validation windows")
     task.to(prepared.device).eval()
     score, scores = _start_scores(task, data)
     task.train()  # Lightning does not change the mode

@@ -43,7 +43,7 @@ from forecast.training.tensorboard.figures import (
     draw_step_coverage,
     draw_step_errors,
 )
-from forecast.training.tensorboard.logger import Board
+from forecast.training.tensorboard.logger import Board, board_of
 from forecast.training.tensorboard.maps import draw_heads, draw_map
 
 
@@ -219,13 +219,13 @@ def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData,
     Return `fit` with the time of the drawing added to the `logging_share` of its speed. `network` has the best weights
     and is in evaluation mode. `rows` are the rows that `forecast.runs.results.assemble` takes.
     """
-    if not isinstance(logger, Board):
+    if (board := board_of(logger)) is None:
         return fit
-    before = logger.clock.seconds
-    with logger.clock:
-        _draw(logger, fit, network, data, rows)
+    before = board.clock.seconds
+    with board.clock:
+        _draw(board, fit, network, data, rows)
     seconds = fit.speed["fit_seconds"]
-    share = (logger.clock.seconds - before) / seconds if seconds > 0 else float("nan")
+    share = (board.clock.seconds - before) / seconds if seconds > 0 else float("nan")
     return replace(fit, speed={**fit.speed, "logging_share": fit.speed["logging_share"] + share})
 
 

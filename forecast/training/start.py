@@ -12,6 +12,7 @@ from forecast.common.cli import naming_what_to_make_smaller
 from forecast.common.errors import InputError, Interrupted, signal_behind
 from forecast.common.files import folder_lock, gone, write_sealed
 from forecast.common.group import Group
+from forecast.common.progress import say
 from forecast.common.text import counted, shown
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import Source, resume_words
@@ -126,12 +127,12 @@ def announce_data(settings: Settings, announced: set[str], data: ForecastData, n
     chosen = [settings.chosen] if settings.chosen else []
     for line in (*data.notes, *warnings, size, *chosen, *roles_lines(data.source), *placement):
         if line not in announced:
-            print(f"{name}: {line}")
+            say(f"{name}: {line}")
             announced.add(line)
-    print(f"{settings.model['name']}, attention {settings.attention['name']}: {parameters:,} parameters")
+    say(f"{settings.model['name']}, attention {settings.attention['name']}: {parameters:,} parameters")
     inputs, targets = many_inputs(data), len(data.source.targets)
     long = f": {inputs:,} known inputs for each of {targets:,} targets, which takes minutes" if inputs else ""
-    print(f"fitting the linear models before the first step{long}", flush=True)
+    say(f"fitting the linear models before the first step{long}")
 
 
 NAMED = 12
@@ -164,25 +165,25 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
     """Print the linear baseline, the number of steps and the run folder."""
     ridge, start = prepared.linear_maps.baseline, prepared.linear_maps.start
     fitted_on = "all windows" if ridge.every == 1 else f"1 window in {ridge.every}"
-    print(
+    say(
         f"linear baseline: ridge regression on the last {ridge.look_back:,} steps, penalty {ridge.penalty:.2g}, fitted "
         f"on {fitted_on}{_known_inputs(prepared)}"
     )
     if start is not None:
         combined = "a combination: " if "+" in start.name else ""
         source = "this ridge regression" if start.name == ridge.name else f"{combined}{start.name}"
-        print(f"linear path of the model: starts from {source}")
+        say(f"linear path of the model: starts from {source}")
     done = "" if resumed is None else f", resuming after step {resumed['step']:,}"
     processes = f" on {group.size} processes" if group.size > 1 else ""
     compiling = ", after compiling" if prepared.settings.training.compile else ""
     length = f"{prepared.task.total_steps:,} steps{processes}{compiling}{_ended_by_epochs(prepared)}"
     if (blocks := prepared.validation_blocks) is not None and blocks < FEWEST:
-        print(
+        say(
             f"note: validation is too short to accept trained weights ({blocks} of {FEWEST} blocks needed): the "
             "forecast will be this start. Lengthen validation (data.split), shorten the horizon, or set "
             "training.start_confidence=null"
         )
-    print(f"training: {length}{done}, in {shlex.quote(str(run.path))}", flush=True)
+    say(f"training: {length}{done}, in {shlex.quote(str(run.path))}")
 
 
 def _known_inputs(prepared: Preparation) -> str:
@@ -208,7 +209,7 @@ def announce_scoring(prepared: Preparation, group: Group) -> None:
     if prepared.settings.training.progress and group.leads:
         data = prepared.data
         windows = ", ".join(f"{len(data.parts[name]):,} {name}" for name in _splits(data) if name in PARTS)
-        print(f"scoring: {windows} windows", flush=True)
+        say(f"scoring: {windows} windows")
 
 
 def _splits(data: ForecastData) -> list[str]:

@@ -13,6 +13,7 @@ from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import write_sealed
 from forecast.common.group import Group
 from forecast.common.place import Place
+from forecast.common.progress import say
 from forecast.data.mapped import Address
 from forecast.data.sources import Source, load_source, resume_words
 from forecast.evaluation.evaluate import Row
@@ -84,7 +85,7 @@ def train(
         start = stack.enter_context(start_state(settings, folder=folder, overrides=overrides))
         if start.result is not None:
             assert start.run is not None
-            print(f"{start.run.path}: already finished, nothing to do")
+            say(f"{start.run.path}: already finished, nothing to do")
             return start.run, start.result
         interruption.watch(start.run, start.settings)
         commit()  # read the commit now: it may change while the training runs

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from forecast import attention
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.attention._parsing import parse
 from forecast.benchmark.case import Case, LoopOverHeads, Shape, prepare
-from forecast.model.multi_head import MultiHeadAttention
 from tests.benchmark.made import CPU, case
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from forecast import attention
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.attention._parsing import attention_arguments
 from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError
@@ -21,7 +22,6 @@ from forecast.common.place import Place
 from forecast.model import build
 from forecast.model.compiling import CompiledForward
 from forecast.model.encoder import Distilling, Encoder, EncoderLayer
-from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.settings import Settings
 from forecast.training.train import train

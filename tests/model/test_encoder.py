@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from forecast.attention import build
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.model import decoder, encoder
 from forecast.model.decoder import DecoderLayer
 from forecast.model.encoder import Distilling, EncoderLayer, FeedForward, Residual
-from forecast.model.multi_head import MultiHeadAttention
 
 
 @pytest.mark.parametrize("length", range(1, 21))

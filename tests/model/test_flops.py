@@ -8,10 +8,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from forecast import attention
+from forecast.attention import _few_queries as few_queries
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.common.operations import operations, training_operations
-from forecast.model import few_queries
 from forecast.model.informer import flops_per_window
-from forecast.model.multi_head import MultiHeadAttention
 from forecast.model.presets import Sizes
 from tests.support.examples import FULL, LINEAR, make_model, make_windows
 from tests.support.small import compose

@@ -10,7 +10,7 @@ from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.data.known import KnownEncoder
 from forecast.data.scaler import Scaler
-from forecast.predict.input import described, read_input, without_training_options
+from forecast.predict.input import read_input, without_training_options
 from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
 from tests.support.contracts import contract_of
@@ -23,14 +23,6 @@ def table(frequency: str, rows: int = 40) -> pd.DataFrame:
 
 def expected(frequency: str, shown: str | None, missing: str = "ffill") -> DataContract:
     return contract_of(frequency=frequency, policies=Policies("error", missing), shown=shown)
-
-
-def test_a_table_of_another_package_is_described_with_its_package_and_its_conversion() -> None:
-    frame = type("DataFrame", (), {"__module__": "numpy.frames", "to_pandas": None})  # a package that is there
-    assert described(frame()) == "a DataFrame of numpy: give its .to_pandas()"
-    assert described(np.zeros(3)) == "a ndarray of numpy"
-    assert described("next.csv") == "a str"
-    assert described(pd.Series([1.0], name="load")) == "a Series 'load'"
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,8 @@ def test_the_next_command_names_the_known_covariates_that_the_table_lacks(ahead:
         ({"_target_": "forecast.training.tensorboard.logger.Board"}, True),
         ({"_target_": "lightning.pytorch.loggers.TensorBoardLogger"}, True),
         ({"_target_": "lightning.pytorch.loggers.CSVLogger"}, False),
+        ({"board": {"_target_": "lightning.pytorch.loggers.TensorBoardLogger"}}, True),
+        ({"csv": {"_target_": "lightning.pytorch.loggers.CSVLogger"}}, False),
         ({}, False),
     ],
 )

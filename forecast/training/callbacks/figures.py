@@ -13,7 +13,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, evenly_spaced
 from forecast.evaluation.baselines import SeasonalNaive
 from forecast.training.tensorboard.figures import ForecastPanels
-from forecast.training.tensorboard.logger import Board
+from forecast.training.tensorboard.logger import board_of
 
 MAX_WINDOWS = 1_000
 """Maximum number of windows that a callback may use at each validation."""
@@ -49,8 +49,8 @@ class Figures(Callback):
 
     def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Forecast the windows with the current weights, in evaluation mode, and draw them."""
-        board = trainer.logger
-        if not isinstance(board, Board):
+        board = board_of(trainer.logger)
+        if board is None:
             return
         with board.clock:
             data = trainer.datamodule  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from forecast.data.windows import Batch, evenly_spaced
 from forecast.training.callbacks.figures import check_windows
 from forecast.training.probe.layer import probe, record, scalars, table
 from forecast.training.task import ForecastTask
-from forecast.training.tensorboard.logger import Board
+from forecast.training.tensorboard.logger import board_of
 
 
 class Probe(Callback):
@@ -58,8 +58,8 @@ class Probe(Callback):
             self.last = record(findings, trainer.global_step, len(self._batch.origin))
             if trainer.logger is not None:
                 trainer.logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
-            if isinstance(trainer.logger, Board):
-                trainer.logger.add_text("probe/table", table(self.last), trainer.global_step - 1)
+            if (board := board_of(trainer.logger)) is not None:
+                board.add_text("probe/table", table(self.last), trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the latest findings and the time taken."""

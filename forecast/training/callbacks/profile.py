@@ -13,7 +13,7 @@ from forecast.common.files import replacing
 from forecast.common.tables import Table
 from forecast.data.datamodule import ForecastData
 from forecast.runs.run import TRACE
-from forecast.training.tensorboard.logger import Board
+from forecast.training.tensorboard.logger import board_of
 
 WAIT, WARM_UP, RECORDED = 10, 2, 5
 """Steps to skip, to warm up the profiler, and to record. A few steps already make a large trace."""
@@ -69,8 +69,8 @@ class Profile(Callback):
             path = Path(scratch) / TRACE  # the profiler needs a path, and compresses by its suffix
             profiler.export_chrome_trace(str(path))
             file.write(path.read_bytes())
-        if isinstance(trainer.logger, Board):
-            trainer.logger.add_text("profile/top_operations", top_operations(profiler), trainer.global_step)
+        if (board := board_of(trainer.logger)) is not None:
+            board.add_text("profile/top_operations", top_operations(profiler), trainer.global_step)
 
 
 def top_operations(profiler: profile) -> str:

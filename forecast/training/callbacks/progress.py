@@ -1,7 +1,11 @@
-"""Progress of a training: a bar on a terminal, lines elsewhere, and an early estimate of the time."""
+"""Progress of a training: a bar on a terminal, a line that changes in a notebook, lines elsewhere, and an estimate.
+
+A quiet training shows the bar or the line of a notebook, and prints nothing.
+"""
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import lightning
@@ -10,6 +14,7 @@ from lightning.pytorch.utilities.types import STEP_OUTPUT
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from forecast.common.progress import is_quiet, notebook_line
 from forecast.common.timing import clock
 from forecast.training.callbacks.loop_state import seconds_allowed
 
@@ -35,7 +40,9 @@ SHORTER = (
 
 
 class StepProgress(Callback):
-    """Shows steps, loss, validation error and time left on `console`; None: standard output.
+    """Shows steps, loss, validation error and time left on `console`.
+
+    None: standard output, or standard error if the thread is quiet.
 
     `interval` is the number of steps between validations; a validation takes `validation_seconds` (None: unknown).
     """
@@ -43,7 +50,8 @@ class StepProgress(Callback):
     def __init__(self, interval: int, validation_seconds: float | None, console: Console | None = None) -> None:
         self.interval = interval
         self.validation_seconds = validation_seconds
-        self.console = Console() if console is None else console
+        self.console = Console(stderr=is_quiet()) if console is None else console
+        self._cell: Callable[[str], None] | None = None
         self._bar = Progress(
             TextColumn("step {task.completed:,.0f} of {task.total:,.0f}"),
             BarColumn(bar_width=24),
@@ -63,7 +71,9 @@ class StepProgress(Callback):
         self._began = self._last = self._line = time.monotonic()
         self._first = trainer.datamodule.first_step  # type: ignore[attr-defined]  # restored after this
         self._bar.update(self._task, total=trainer.max_steps, completed=self._first)
-        if self.console.is_terminal:
+        if self.console.is_jupyter:
+            self._cell = notebook_line()
+        elif self.console.is_terminal:
             self._bar.start()
 
     def on_train_batch_end(
@@ -140,10 +150,14 @@ class StepProgress(Callback):
 
     def _show(self, trainer: lightning.Trainer, now: float) -> None:
         self._shown = now
-        self._bar.update(self._task, completed=trainer.global_step, description=self.text(trainer, now))
-        if not self.console.is_terminal and now - self._line >= LINE:
+        text = self.text(trainer, now)
+        self._bar.update(self._task, completed=trainer.global_step, description=text)
+        line = f"step {trainer.global_step:,} of {trainer.max_steps:,}: {text}"
+        if self._cell is not None:
+            self._cell(line)
+        elif not self.console.is_terminal and now - self._line >= LINE:
             self._line = now
-            self._print(f"step {trainer.global_step:,} of {trainer.max_steps:,}: {self.text(trainer, now)}")
+            self._print(line)
 
     def _print_estimate(self, trainer: lightning.Trainer) -> None:
         """Print, once and for a long training only, the time left as estimated from all steps but the first."""
@@ -165,5 +179,6 @@ class StepProgress(Callback):
             self._print(SHORTER)
 
     def _print(self, line: str) -> None:
-        """Print a line above the bar without wrapping."""
-        self.console.print(line, soft_wrap=True, markup=False, highlight=False)
+        """Print a line above the bar without wrapping, unless the training is quiet."""
+        if not is_quiet():
+            self.console.print(line, soft_wrap=True, markup=False, highlight=False)

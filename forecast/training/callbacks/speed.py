@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
 from forecast.common.timing import UNKNOWN, Load, Reading, Stopwatch, load_since, read_load
 from forecast.model.compiling import CompiledForward
-from forecast.training.tensorboard.logger import Board
+from forecast.training.tensorboard.logger import Board, board_of
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Speed(Callback):
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Start the clocks."""
-        self._board = trainer.logger if isinstance(trainer.logger, Board) else None
+        self._board = board_of(trainer.logger)
         self._steps, self._mark, self._load_from, self._events = 0, None, None, []
         self._is_alone = trainer.world_size == 1
         self._settled = (time.perf_counter(), self._logged())

@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from forecast.common.errors import InputError
 from forecast.common.files import look_up, read_json
+from forecast.common.progress import say
 from forecast.common.text import duration
 from forecast.data.sources import load_source
 from forecast.predict.ensemble_scores import member_line, score_ensemble
@@ -31,18 +33,8 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
     `settings` are those of the command: the folder may hold other runs, and its files choose neither data nor device.
     """
     runs = _members(folder, settings, seeds)
-    on_cpu = settings.trainer.accelerator == "cpu" or not torch.cuda.is_available()
-    device = torch.device("cpu" if on_cpu else "cuda")
-    exact_convolutions()
-    print(f"scoring the mean forecast of {len(runs)} models", flush=True)
-    data = make_data(settings, load_source(settings.data), device)
-    _check_data(runs, data.source.sha256)
-    data.to(device)
-    result = score_ensemble(runs, data)
     with typed_as([sys.argv[0], f"ensemble={len(seeds)}", f"seed={seeds[0]}", *_other_words()]):
-        command = command_line()
-    content = {"command": command, **result, "config": {**settings.plain, "ensemble": len(runs)}}
-    write_ensemble(folder, [run.path.name for run in runs], content)
+        result = score_members(folder, runs, settings)
     print_table(result)
     print(member_line(result))
     print(
@@ -57,6 +49,25 @@ def finish_ensemble(folder: Path, settings: Settings, seeds: Sequence[int]) -> N
     board = f"; TensorBoard: tensorboard --logdir {place}" if writes_board(settings.logger) else ""
     print(f"Ensemble folder: {place} (ensemble.json{board})")
     print(next_line(folder, read_json(runs[0].path / RESULT), runs[0].path / INPUT))  # its intervals tell the levels
+
+
+def score_members(folder: Path, runs: Sequence[Run], settings: Settings, **more: Any) -> dict[str, Any]:
+    """Score the mean forecast of finished runs in `folder`, and write the file of the ensemble; return its content.
+
+    `more` are further entries of the file.
+    """
+    on_cpu = settings.trainer.accelerator == "cpu" or not torch.cuda.is_available()
+    device = torch.device("cpu" if on_cpu else "cuda")
+    exact_convolutions()
+    say(f"scoring the mean forecast of {len(runs)} models")
+    data = make_data(settings, load_source(settings.data), device)
+    _check_data(runs, data.source.sha256)
+    data.to(device)
+    result = score_ensemble(runs, data)
+    config = {**settings.plain, "ensemble": len(runs)}
+    content = {"command": command_line(), **result, "config": config, **more}
+    write_ensemble(folder, [run.path.name for run in runs], content)
+    return content
 
 
 def _other_words() -> list[str]:

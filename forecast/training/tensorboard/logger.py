@@ -1,12 +1,13 @@
-"""The TensorBoard logger of a run: curves, the entry in the HParams table, and the final scores."""
+"""The loggers of a run, TensorBoard above all: curves, the entry in the HParams table, and the final scores."""
 
 import inspect
 import io
 import math
+import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -16,10 +17,10 @@ from lightning.pytorch.loggers import Logger, TensorBoardLogger
 from lightning.pytorch.loggers.logger import DummyLogger
 from omegaconf import OmegaConf
 
-from forecast.common.errors import InputError
+from forecast.common.errors import InputError, first_line
 from forecast.common.files import flatten, gone
 from forecast.common.tables import inert
-from forecast.common.targets import TARGET, check_target, make
+from forecast.common.targets import TARGET, check_target, loggers_of, make
 from forecast.common.timing import Stopwatch
 from forecast.evaluation.metrics import RELATIVE
 from forecast.runs.summary import scored_split, summary
@@ -276,42 +277,105 @@ def _named(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 OURS = {"save_dir", "purge_step", "kwargs"}
 """Arguments of a logger that this program sets from `output_dir` and `resume`."""
 
+REQUIREMENT = re.compile(r"Requirement '([\w.-]+)|No module named '([\w-]+)")
+"""Messages of Lightning and Python for a logger whose package is missing."""
+
 
 def check_logger(config: Mapping[str, Any]) -> None:
     """Refuse a `logger` group that would fail later, or that sets an argument of `OURS`; an empty one is no logger."""
-    if not config:
-        return
-    check_target(config, "logger", Logger)
-    kind = resolve_name(str(config[TARGET]))
-    known = set(inspect.signature(kind).parameters) - OURS
-    for key in set(config) - known - {TARGET}:
-        raise InputError(f"logger.{key}: not an option of {kind.__name__}, or set by output_dir")
+    for where, node in loggers_of(config).items():
+        check_target(node, where, Logger)
+        kind = resolve_name(str(node[TARGET]))
+        known = set(inspect.signature(kind).parameters) - OURS
+        for key in set(node) - known - {TARGET}:
+            raise InputError(f"{where}.{key}: not an option of {kind.__name__}, or set by output_dir")
 
 
 def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
     """Return the logger, which writes into `folder`; only a TensorBoard logger takes `purge_step`."""
-    if not config:
-        return DummyLogger()
-    kind = resolve_name(str(config[TARGET]))
+    loggers = [_make_one(where, node, folder, purge_step) for where, node in loggers_of(config).items()]
+    if len(loggers) < 2:
+        return loggers[0] if loggers else DummyLogger()
+    return Several(loggers)
+
+
+def _make_one(where: str, node: Mapping[str, Any], folder: str, purge_step: int) -> Logger:
+    kind = resolve_name(str(node[TARGET]))
     more = {"purge_step": purge_step} if issubclass(kind, TensorBoardLogger) else {}
-    logger: Logger = make(config, "logger", save_dir=folder, **more)
+    try:
+        logger: Logger = make(node, where, save_dir=folder, **more)
+        if not isinstance(logger, Board):
+            getattr(logger, "experiment", None)  # opens its store, which may refuse
+    except Exception as error:  # a logger is another package, whose exceptions have no common class
+        if (missing := REQUIREMENT.search(str(error))) is not None:
+            text = f"{kind.__name__} needs a package that is not installed: pip install {missing[1] or missing[2]}"
+            raise InputError(f"{where}: {text}") from None
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{where}: {kind.__name__}: {first_line(error)}") from None
     return logger
 
 
+class Several(Logger):
+    """Loggers that all get the same scalars."""
+
+    def __init__(self, loggers: Sequence[Logger]) -> None:
+        super().__init__()
+        self.loggers = list(loggers)
+
+    @property
+    def name(self) -> str | None:
+        return self.loggers[0].name
+
+    @property
+    def version(self) -> int | str | None:
+        return self.loggers[0].version
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Add a point to each logger."""
+        for logger in self.loggers:
+            logger.log_metrics(dict(metrics), step)
+
+    def log_hyperparams(self, params: Any, *arguments: Any, **options: Any) -> None:
+        """Give the options to each logger."""
+        for logger in self.loggers:
+            logger.log_hyperparams(params, *arguments, **options)
+
+    def save(self) -> None:
+        """Write what the loggers hold."""
+        for logger in self.loggers:
+            logger.save()
+
+    def finalize(self, status: str) -> None:
+        """End each logger's part of the fit."""
+        for logger in self.loggers:
+            logger.finalize(status)
+
+
+def board_of(logger: Any) -> Board | None:
+    """Return the TensorBoard logger of this program among the loggers; None without one."""
+    loggers = logger.loggers if isinstance(logger, Several) else [logger]
+    return next((each for each in loggers if isinstance(each, Board)), None)
+
+
 def log_start(logger: Logger, config: Mapping[str, Any]) -> None:
-    """Add the run to the HParams table before its first step."""
-    if isinstance(logger, Board):
-        logger.begin_session({**config, "words": " ".join(sys.argv[1:]) or "none"})
+    """Log the options before the first step: for TensorBoard as a run of the HParams table."""
+    for each in logger.loggers if isinstance(logger, Several) else [logger]:
+        if isinstance(each, Board):
+            each.begin_session({**config, "words": " ".join(sys.argv[1:]) or "none"})
+        else:
+            each.log_hyperparams(table_values(config))
 
 
 def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
     """Log all scores and speed figures of a finished run at its last step; for TensorBoard also a summary."""
     step = result["model"]["steps"]
     logger.log_metrics(final_scalars(result), step=step)
-    if isinstance(logger, Board):
-        logger.add_text("1_summary", summary(result), step)
+    for each in logger.loggers if isinstance(logger, Several) else [logger]:
+        if not isinstance(each, Board):
+            each.finalize("success")
+            continue
+        each.add_text("1_summary", summary(result), step)
         lines = map(inert, OmegaConf.to_yaml(result["config"]).splitlines())
-        logger.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
-        logger.end_session(scored_split(result))
-    else:
-        logger.finalize("success")
+        each.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
+        each.end_session(scored_split(result))

@@ -1,6 +1,7 @@
 """Progress of a training in text: steps, loss, validation error, time left."""
 
 import io
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from lightning.pytorch.callbacks import Timer
 from rich.console import Console
 
+from forecast.common.progress import quietly
 from forecast.training.callbacks import progress
 from forecast.training.callbacks.progress import StepProgress
 
@@ -133,3 +135,30 @@ def test_a_resumed_training_estimates_from_its_new_steps(monkeypatch: pytest.Mon
     for _ in range(5):
         training.step(2.0)
     assert training.text().endswith(", 10 s left")
+
+
+def test_a_quiet_training_shows_its_bar_in_a_terminal_and_prints_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with quietly():
+        piped, terminal = Training(monkeypatch, 10_000), Training(monkeypatch, 10_000, terminal=True)
+        for training in (piped, terminal):
+            for _ in range(25):
+                training.step(5.0)
+        terminal.callback._bar.refresh()
+        terminal.callback.on_train_end(terminal.trainer, Any)
+    assert piped.out.getvalue() == ""
+    assert "step 25 of 10,000" in terminal.out.getvalue()
+    assert "left: 9," not in terminal.out.getvalue()
+
+
+def test_a_notebook_has_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    handle = SimpleNamespace(update=lambda content, raw: shown.append(content["text/plain"]))
+    fake = SimpleNamespace(display=lambda content, raw, display_id: handle)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(display=fake))
+    monkeypatch.setitem(sys.modules, "IPython.display", fake)
+    with quietly():
+        training = Training(monkeypatch, 50, console=Console(file=io.StringIO(), force_jupyter=True))
+        for _ in range(3):
+            training.step(1.0, loss=0.25)
+    assert shown[-1] == "step 3 of 50: training loss 0.2500, 47 s left"
+    assert training.out.getvalue() == ""

@@ -2,10 +2,10 @@
 
 from torch import Tensor, nn
 
+from forecast.attention._few_queries import attend_from_tokens
 from forecast.attention._masks import check_rank, without_padded_queries, zero_masked
 from forecast.attention.base import Attention
 from forecast.common.errors import InputError
-from forecast.model.few_queries import attend_from_tokens
 
 
 class MultiHeadAttention(nn.Module):

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from forecast.attention import _few_queries as few_queries
 from forecast.attention import build
-from forecast.model import few_queries
-from forecast.model.multi_head import MultiHeadAttention
+from forecast.attention._multi_head import MultiHeadAttention
 
 ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from forecast.attention import _few_queries as few_queries
 from forecast.attention import build
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.attention.base import Attention
 from forecast.common.errors import InputError
-from forecast.model import few_queries
-from forecast.model.multi_head import MultiHeadAttention
 from tests.attention.cases import CASES, Case, gradients, prefix
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)

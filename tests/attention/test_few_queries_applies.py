@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parametrize, prune
 
+from forecast.attention import _few_queries as few_queries
 from forecast.attention import build
+from forecast.attention._multi_head import MultiHeadAttention
 from forecast.attention.base import Attention
 from forecast.attention.probsparse import ProbSparseAttention
-from forecast.model import few_queries
-from forecast.model.multi_head import MultiHeadAttention
 
 ARGUMENTS = {"factor": 2, "sampling": "shared", "measure": "sampled_mean"}
 LENGTH = 61
