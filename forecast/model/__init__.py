@@ -1,7 +1,7 @@
-"""The encoder-decoder; `build` constructs one from plain values, `informer` and `encoder_layer` with defaults."""
+"""The encoder-decoder; `build` constructs one from plain values, and `parts` has it and its layers with defaults."""
 
 from forecast.model.linear_path import LinearPath
-from forecast.model.parts import encoder_layer, informer
+from forecast.model.parts import encoder_layer
 from forecast.model.presets import build
 
-__all__ = ["LinearPath", "build", "encoder_layer", "informer"]
+__all__ = ["LinearPath", "build", "encoder_layer"]

