@@ -67,6 +67,6 @@ def test_what_is_missing_or_wrong_is_one_line() -> None:
 
 
 def test_the_parts_are_attributes_of_the_package() -> None:
-    code = "import forecast; print(forecast.attention.build.__name__, forecast.model.informer.__name__)"
+    code = "import forecast; print(forecast.attention.build.__name__, forecast.model.encoder_layer.__name__)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.split() == ["build"]
+    assert shown.split() == ["build", "encoder_layer"]
