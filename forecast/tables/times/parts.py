@@ -222,7 +222,7 @@ def join_parts(
     names = time_format.columns
     parts = _assign(table, names, source, time_format.date_format)
     dates, time_format, notes = _read_dates(table, parts, rows, source, time_format)
-    clock, time_format = _read_clocks(table, parts, rows, source, time_format)
+    clock, time_format = _read_clocks(table, parts, dates, rows, source, time_format)
     times = _join(dates, clock, time_format, rows, f"{source}, column {names[-1]!r}", series)
     if zone := parts.columns.get("zone"):
         words = to_text(table[zone]).fillna("").to_numpy()
@@ -311,14 +311,19 @@ def _numbers(column: pd.Series, kind: str, least: int, most: int, rows: np.ndarr
 
 
 def _read_clocks(
-    table: pd.DataFrame, parts: _Parts, rows: np.ndarray, source: str, time_format: TimeFormat
+    table: pd.DataFrame,
+    parts: _Parts,
+    dates: pd.DatetimeIndex,
+    rows: np.ndarray,
+    source: str,
+    time_format: TimeFormat,
 ) -> tuple[Clock, TimeFormat]:
     """Return the time of day of all rows."""
     clock = Clock(np.zeros(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64))
     for kind in ("time", "hour", "period"):
         if name := parts.columns.get(kind):
             where = f"{source}, column {name!r}"
-            clock, time_format = read_clock(table[name], rows, where, time_format, counts=kind == "hour")
+            clock, time_format = read_clock(table[name], dates, rows, where, time_format, counts=kind == "hour")
     for kind, size in (("minute", 60), ("second", 1)):
         if name := parts.columns.get(kind):
             more = read_part(table[name], 59, rows, f"{source}, column {name!r}", kind)

@@ -146,7 +146,7 @@ def _finished(
 ) -> Result:
     """Return the times with the days of 24:00 added, in the zones that the cells name."""
     index = _shifted(index, spelled.days)
-    if (spelled.zones != "").any():
+    if index.tz is None and (spelled.zones != "").any():
         index = from_named_zones(index, spelled.zones, read_as.zone, rows, where)
     return index, read_as, (*spelled.notes, *notes)
 
