@@ -77,9 +77,12 @@ def find_clock(table: pd.DataFrame, date: str, taken: Sequence[str], ids: Sequen
     found = [name for name, kinds in named.items() if set(kinds) & set(_CLOCK_KINDS)]
     zones = [name for name, kinds in named.items() if "zone" in kinds]
     clocks = [name for name in others if name not in found and holds_clocks(table[name])]
-    if not (found or clocks or zones) or not _is_doubled(table, [*ids, date]):
+    if not (found or clocks or zones):
         return ()
-    if _has_clock(table[date]):
+    has_clock = _has_clock(table[date])
+    if (has_clock and not zones) or not _is_doubled(table, [*ids, date]):
+        return ()
+    if has_clock:
         return tuple(zones[:1])
     columns = _one_of_each(found, named)
     if not columns:
@@ -173,7 +176,8 @@ def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format:
         if is_number(table[name]) and "date" in possible and len(possible) > 1:
             possible.remove("date")
         if not possible or (possible[0] != "date" and _holds_whole_dates(table[name], date_format)):
-            possible = [kind for kind in _by_values(table[name], date_format) if kind not in columns]
+            possible = [kind for kind in _by_values(table[name], date_format) if kind not in columns] or possible
+        possible = possible or [kind for kind in part_kinds(name) if kind not in columns]
         if possible:
             columns[possible[0]] = name
         else:

@@ -64,13 +64,12 @@ def _in_zone(
 def _read_text(
     column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat
 ) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
-    is_text = not is_number(column) and is_unread(column)
-    if not (is_text and _looks_like_clocks(column)):
+    if not _looks_like_clocks(column):
         try:
             return parse_times(column, rows, where, time_format)
         except InputError as error:
             refusal = error
-            if not is_text:
+            if is_number(column) or not is_unread(column):
                 raise
     else:
         refusal = InputError(f"{where}, row {rows[0]}: {column.iloc[0]!r} is not a readable date: {CURE}")
