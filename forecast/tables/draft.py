@@ -241,7 +241,8 @@ def with_marks_as_empty(draft: Draft) -> Draft:
 
 def with_series_merged(draft: Draft) -> Draft:
     """Return the draft with the columns that identify series which are merged; refuse another long table."""
-    panel = find_panel(draft.table, draft.times, draft.time_column, draft.targets)
+    joined = draft.reading.time_format.columns is not None
+    panel = find_panel(draft.table, draft.times, draft.time_column, draft.targets, joined=joined)
     if panel is None:
         return draft
     how = draft.reading.merges_by

@@ -60,12 +60,15 @@ class _Ids:
     count: int
 
 
-def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, targets: Sequence[str]) -> Panel | None:
+def find_panel(
+    table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, targets: Sequence[str], *, joined: bool = False
+) -> Panel | None:
     """Return the series of a long table, None if the table is not long.
 
     In a long table many times have several rows, and one or two columns identify the series of each row: no series has
     a time twice, and each series has rows at most of the times from its first to its last. `table` holds raw cells in
-    any order of `times` (N,), which come from `time_column`; the advice names one of `targets`.
+    any order of `times` (N,), which come from `time_column`; the advice names one of `targets`. With `joined`, the file
+    has the time in several columns, and the advice has no pivot of it.
     """
     if times.is_unique:
         return None
@@ -74,7 +77,7 @@ def find_panel(table: pd.DataFrame, times: pd.DatetimeIndex, time_column: str, t
         return None
     for ids in _candidates(table, time_column):
         if _identifies_series(ids, place, len(distinct)):
-            advice = _advice(table, times, place, ids, time_column, targets)
+            advice = _advice(table, times, place, ids, time_column, targets, joined)
             return Panel(ids.columns, ids.count, len(table) / len(distinct), advice)
     return None
 
@@ -145,6 +148,7 @@ def _advice(
     ids: _Ids,
     time_column: str,
     targets: Sequence[str],
+    joined: bool,
 ) -> str:
     if _is_hour_of_day(table, times, ids):
         word = list_word("data.time_columns", (time_column, *ids.columns))
@@ -164,6 +168,8 @@ def _advice(
     if any(pd.api.types.is_numeric_dtype(table[name].dtype) for name in others):  # which would be targets too
         words.append(list_word("data.targets", [value]))
     kept = " & ".join(f"(table[{name!r}] == {_plain(table[name].iloc[0])!r})" for name in ids.columns)
+    if joined:
+        return f"train on all of them with {shlex.join(words)}, or keep the rows of one series in the file"
     return (
         f"train on all of them with {shlex.join(words)}, or make one column per series, in pandas: "
         f"{made}.{pivot}.to_csv('wide.csv'){likewise}, "

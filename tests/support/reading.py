@@ -11,6 +11,7 @@ from forecast.tables import series
 from forecast.tables.reading import Reading
 from forecast.tables.roles import Roles
 from forecast.tables.series import Ahead, Series
+from forecast.tables.times.time_format import TimeFormat
 
 
 def roles_of(
@@ -27,7 +28,14 @@ def roles_of(
     return Roles(targets, past, list(known), list(categorical), list(numeric), ids=list(ids))
 
 
+FORMAT = {"time_columns": "columns", "date_format": "date_format", "zone": "zone"}
+"""Fields of a `TimeFormat`, by the name that a test gives them."""
+
+
 def _parts(options: dict[str, Any]) -> tuple[Roles, Reading]:
+    if set(options) & set(FORMAT):
+        form = TimeFormat(**{FORMAT[key]: value for key, value in options.items() if key in FORMAT})
+        options = {key: value for key, value in options.items() if key not in FORMAT} | {"time_format": form}
     names = {field.name for field in fields(Reading)}
     reading = Reading(**{key: value for key, value in options.items() if key in names})
     return roles_of(**{key: value for key, value in options.items() if key not in names}), reading

@@ -32,7 +32,7 @@ _PARTS = {
     "year": "year yr yyyy yy jahr annee an ano anio anno jaar ejercicio",
     "month": "month mon mm monat mois mes mese maand mth",
     "day": "day dd dayofmonth mday tag jour dia giorno dag",
-    "hour": "hour hr hh he hb hourending hourbeginning hourend stunde std heure hora ora uur",
+    "hour": "hour hr hh h he hb hourending hourbeginning hourend stunde std heure hora ora uur",
     "minute": "minute min mi mm minuten minuto minuut mn",
     "second": "second sec sekunde seconde segundo secondo ss",
     "date": "date datum fecha data dato",

@@ -10,12 +10,12 @@ from forecast.common.errors import InputError
 from forecast.tables.times.forms import to_text
 from forecast.tables.times.spellings import clock_seconds
 from forecast.tables.times.time_format import TimeFormat
-from forecast.tables.times.zones import EARLIER, LATER
+from forecast.tables.times.zones import EARLIER, LATER, proposed_long_day
 
 _SAMPLE = 100
 _HOUR = 3_600 * 10**9  # nanoseconds
 _CLOCK = re.compile(
-    r"(?:0 days )?(?P<hour>\d{1,2})[:.hH-](?P<minute>\d{2})(?:[:.m-](?P<second>\d{2})(?:[.,](?P<part>\d{1,9}))?)?"
+    r"(?:0 days )?(?P<hour>\d{1,2})[:.hH](?P<minute>\d{2})(?:[:.m](?P<second>\d{2})(?:[.,](?P<part>\d{1,9}))?)?"
     r"(?: ?(?P<half>[AaPp]\.? ?[Mm]\.?))?(?: ?(?:[hH]|[Uu]hr|hrs?|uur))?(?: ?(?P<mark>[ABXabx*]))?"
 )
 _HALF_DAY = re.compile(r"(?P<hour>\d{1,2}) ?(?P<half>[AaPp]\.? ?[Mm]\.?)")
@@ -66,17 +66,23 @@ def _read_clock(cell: str) -> tuple[int, int] | None:
 
 
 def read_clock(
-    column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat, *, counts: bool = False
+    column: pd.Series,
+    dates: pd.DatetimeIndex,
+    rows: np.ndarray,
+    where: str,
+    time_format: TimeFormat,
+    *,
+    counts: bool = False,
 ) -> tuple[Clock, TimeFormat]:
     """Return the times of day in a column of clocks, hours or periods, and the format with what was found.
 
-    In a column of hours (`counts`), 1:00 to 24:00 are the hours 1 to 24.
+    In a column of hours (`counts`), 1:00 to 24:00 are the hours 1 to 24. `dates` (N,) serve for messages.
     """
     if pd.api.types.is_numeric_dtype(column.dtype):
         numbers = column.to_numpy(np.float64, na_value=np.nan)
         if time_format.first_hour is None and (fraction := _of_fractions(numbers, where)) is not None:
             return fraction, time_format
-        return _of_numbers(column, numbers, np.zeros(len(column), dtype=np.int64), rows, where, time_format)
+        return _of_numbers(column, numbers, np.zeros(len(column), dtype=np.int64), dates, rows, where, time_format)
     text = to_text(column).fillna("")
     codes, cells = pd.factorize(text)
     clocks = [_read_clock(str(cell)) for cell in cells]
@@ -84,7 +90,7 @@ def read_clock(
         pairs = np.array([clock for clock in clocks if clock is not None], dtype=np.int64).reshape(-1, 2)[codes]
         since, marks = pairs[:, 0], pairs[:, 1]
         if counts and not (since % _HOUR).any() and (since > 0).all() and (since == 24 * _HOUR).any():
-            return _of_numbers(column, since / _HOUR, marks, rows, where, time_format)
+            return _of_numbers(column, since / _HOUR, marks, dates, rows, where, time_format)
         return Clock(since, marks), time_format
     if 2 * sum(clock is not None for clock in clocks) > len(clocks):
         bad = next(place for place, clock in enumerate(clocks) if clock is None)
@@ -96,7 +102,7 @@ def read_clock(
     matches = [_NUMBER.fullmatch(str(cell)) for cell in cells]
     numbers = np.array([float(match["hour"]) if match else np.nan for match in matches])[codes]
     marks = [_MARKS.get((match["mark"] or "").upper(), 0) if match else 0 for match in matches]
-    return _of_numbers(column, numbers, np.array(marks, dtype=np.int64)[codes], rows, where, time_format)
+    return _of_numbers(column, numbers, np.array(marks, dtype=np.int64)[codes], dates, rows, where, time_format)
 
 
 def _of_fractions(numbers: np.ndarray, where: str) -> Clock | None:
@@ -124,7 +130,13 @@ def _are_spaced(minutes: np.ndarray) -> bool:
 
 
 def _of_numbers(
-    column: pd.Series, numbers: np.ndarray, marks: np.ndarray, rows: np.ndarray, where: str, time_format: TimeFormat
+    column: pd.Series,
+    numbers: np.ndarray,
+    marks: np.ndarray,
+    dates: pd.DatetimeIndex,
+    rows: np.ndarray,
+    where: str,
+    time_format: TimeFormat,
 ) -> tuple[Clock, TimeFormat]:
     """Return hours, counted periods, or clocks such as 1830."""
     whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (numbers >= 0)
@@ -135,6 +147,8 @@ def _of_numbers(
         seconds = hours * 3600 + (rest * 60 if hundred == 100 else rest // 100 * 60 + rest % 100)
         return Clock(seconds.astype(np.int64) * 10**9, marks), time_format
     periods = time_format.periods or _periods_of(most)
+    if time_format.zone is None:
+        _refuse_long_days(numbers, dates, periods, rows, where)
     first, counted = _first_of(column, numbers, rows, where, periods, time_format)
     since = (numbers.astype(np.int64) - first) * (86_400 * 10**9 // periods)
     what = "hours" if periods == 24 else f"periods of {1440 / periods:g} minutes"
@@ -174,11 +188,6 @@ def _first_of(
     wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.round(numbers)))
     if wrong.any():
         place = int(np.argmax(wrong))
-        if _counts_on(numbers, wrong, periods, longest):
-            raise InputError(
-                f"{where}, row {rows[place]}: {numbers[place]:g} is a period of a day with 25 hours: set the time "
-                "zone of the clocks, such as data.time_zone=Europe/Berlin"
-            )
         text = str(column.iloc[place])
         shown = "no hour" if pd.isna(column.iloc[place]) or not text.strip() else f"{text[:40]!r} is not an hour"
         known = (
@@ -209,13 +218,18 @@ def _first_of(
     return int(ends), counts_on
 
 
-def _counts_on(numbers: np.ndarray, wrong: np.ndarray, periods: int, longest: int) -> bool:
-    """Return whether the wrong numbers are those of a day with 25 hours: 25 comes after 24."""
-    over = numbers[wrong]
-    steps = np.diff(numbers, prepend=numbers[0] - 1)[wrong]
-    return bool(
-        (np.abs(steps) <= 1).all() and (over > periods).all() and (over <= longest).all() and not (over % 1).any()
-    )
+def _refuse_long_days(numbers: np.ndarray, dates: pd.DatetimeIndex, periods: int, rows: np.ndarray, where: str) -> None:
+    """Raise InputError with the option for the hour 25 of a day on which clocks move back, if it comes after 24."""
+    over = numbers > periods
+    longest = _LONGEST.get(periods, periods)
+    steps = np.diff(numbers, prepend=numbers[0] - 1)
+    if over.any() and (numbers[over] <= longest).all() and (np.abs(steps[over]) == 1).all():
+        place = int(np.argmax(over))
+        proposed = proposed_long_day(pd.DatetimeIndex(dates[over].unique())) or "Europe/Berlin"
+        raise InputError(
+            f"{where}, row {rows[place]}: {numbers[place]:g} is a period of a day with 25 hours: set the time zone of "
+            f"the clocks, such as data.time_zone={proposed}"
+        )
 
 
 def read_part(column: pd.Series, most: int, rows: np.ndarray, where: str, what: str) -> np.ndarray:

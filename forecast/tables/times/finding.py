@@ -31,7 +31,7 @@ def find_times(
             return columns, None
         if (name := find_numbered_column(table, [*taken, *ids], date_format)) is not None:
             return (name, *find_clock(table, name, taken, ids)), None
-        if date_format is None and (spelled := find_spelled_column(table, [*taken, *ids], source)) is not None:
+        if (spelled := find_spelled_column(table, [*taken, *ids], source, date_format)) is not None:
             return (spelled[0], *find_clock(table, spelled[0], taken, ids)), spelled[1]
         if date_format is None:
             propose_numbered_column(table, [*taken, *ids], source)

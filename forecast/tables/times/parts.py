@@ -77,9 +77,12 @@ def find_clock(table: pd.DataFrame, date: str, taken: Sequence[str], ids: Sequen
     found = [name for name, kinds in named.items() if set(kinds) & set(_CLOCK_KINDS)]
     zones = [name for name, kinds in named.items() if "zone" in kinds]
     clocks = [name for name in others if name not in found and holds_clocks(table[name])]
-    if not (found or clocks or zones) or not _is_doubled(table, [*ids, date]):
+    if not (found or clocks or zones):
         return ()
-    if _has_clock(table[date]):
+    has_clock = _has_clock(table[date])
+    if (has_clock and not zones) or not _is_doubled(table, [*ids, date]):
+        return ()
+    if has_clock:
         return tuple(zones[:1])
     columns = _one_of_each(found, named)
     if not columns:
@@ -173,7 +176,8 @@ def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format:
         if is_number(table[name]) and "date" in possible and len(possible) > 1:
             possible.remove("date")
         if not possible or (possible[0] != "date" and _holds_whole_dates(table[name], date_format)):
-            possible = [kind for kind in _by_values(table[name], date_format) if kind not in columns]
+            possible = [kind for kind in _by_values(table[name], date_format) if kind not in columns] or possible
+        possible = possible or [kind for kind in part_kinds(name) if kind not in columns]
         if possible:
             columns[possible[0]] = name
         else:
@@ -222,7 +226,7 @@ def join_parts(
     names = time_format.columns
     parts = _assign(table, names, source, time_format.date_format)
     dates, time_format, notes = _read_dates(table, parts, rows, source, time_format)
-    clock, time_format = _read_clocks(table, parts, rows, source, time_format)
+    clock, time_format = _read_clocks(table, parts, dates, rows, source, time_format)
     times = _join(dates, clock, time_format, rows, f"{source}, column {names[-1]!r}", series)
     if zone := parts.columns.get("zone"):
         words = to_text(table[zone]).fillna("").to_numpy()
@@ -311,14 +315,19 @@ def _numbers(column: pd.Series, kind: str, least: int, most: int, rows: np.ndarr
 
 
 def _read_clocks(
-    table: pd.DataFrame, parts: _Parts, rows: np.ndarray, source: str, time_format: TimeFormat
+    table: pd.DataFrame,
+    parts: _Parts,
+    dates: pd.DatetimeIndex,
+    rows: np.ndarray,
+    source: str,
+    time_format: TimeFormat,
 ) -> tuple[Clock, TimeFormat]:
     """Return the time of day of all rows."""
     clock = Clock(np.zeros(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64))
     for kind in ("time", "hour", "period"):
         if name := parts.columns.get(kind):
             where = f"{source}, column {name!r}"
-            clock, time_format = read_clock(table[name], rows, where, time_format, counts=kind == "hour")
+            clock, time_format = read_clock(table[name], dates, rows, where, time_format, counts=kind == "hour")
     for kind, size in (("minute", 60), ("second", 1)):
         if name := parts.columns.get(kind):
             more = read_part(table[name], 59, rows, f"{source}, column {name!r}", kind)

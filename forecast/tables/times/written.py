@@ -1,7 +1,8 @@
 """Reading of a column of times in any known spelling: usual dates first, then numbers, periods, intervals and zones."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.tables.flaws import Flaw, value_word
 from forecast.tables.times.calendar_words import WORD, in_english, means_time, month_of
-from forecast.tables.times.forms import CONVERTED, EPOCHS, first_form, format_word, is_unread, to_text
+from forecast.tables.times.forms import CONVERTED, EPOCHS, first_form, format_word, is_unread, read_as, to_text
 from forecast.tables.times.numbered import is_number, is_regular, numbered_note, with_numbered_format
 from forecast.tables.times.spellings import YEAR_FIRST, YEAR_LAST, Respelled, is_spelled, respelled, spell
 from forecast.tables.times.time_format import TimeFormat
@@ -64,13 +65,12 @@ def _in_zone(
 def _read_text(
     column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat
 ) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
-    is_text = not is_number(column) and is_unread(column)
-    if not (is_text and _looks_like_clocks(column)):
+    if not _looks_like_clocks(column):
         try:
             return parse_times(column, rows, where, time_format)
         except InputError as error:
             refusal = error
-            if not is_text:
+            if is_number(column) or not is_unread(column):
                 raise
     else:
         refusal = InputError(f"{where}, row {rows[0]}: {column.iloc[0]!r} is not a readable date: {CURE}")
@@ -100,18 +100,26 @@ Result = tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]
 
 def _read_by_format(text: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat) -> Result | None:
     """Return the times of text that its format reads once months are English, or only the date or start is left."""
-    plain = respelled(text)
-    candidates = [(text.map(in_english), None), *(() if plain is None else ((plain.text, plain),))]
-    starts = text.str.split(r" (?:-|\u2013|\u2014|to|bis) ", regex=True).str[0]
-    if not starts.equals(text):
-        candidates.append((starts, None))
-    for cells, spelled in candidates:
+    assert time_format.date_format is not None
+    for cells, date_format, spelled in _formatted(text, time_format.date_format):
         try:
-            index, read_as, notes = parse_times(cells, rows, where, time_format)
+            acting = replace(time_format, date_format=date_format)
+            index, kept, notes = parse_times(cells, rows, where, acting)
         except InputError:
             continue
-        return (index, read_as, notes) if spelled is None else _finished(index, read_as, notes, spelled, rows, where)
+        result = replace(kept, date_format=time_format.date_format)
+        return (index, result, notes) if spelled is None else _finished(index, result, notes, spelled, rows, where)
     return None
+
+
+def _formatted(text: pd.Series, date_format: str) -> Iterator[tuple[pd.Series, str, Respelled | None]]:
+    """Yield texts that a format may read: with English months, the starts of intervals, and rewritten dates."""
+    yield text.map(in_english), date_format, None
+    yield text.str.split(r" (?:-|\u2013|\u2014|to|bis) ", regex=True).str[0], date_format, None
+    if (spelled := respelled(text)) is not None:
+        yield spelled.text, date_format, spelled
+        if "%S" not in date_format:
+            yield spelled.text, date_format.replace("%H:%M", "%H:%M:%S"), spelled
 
 
 def _read_respelled(text: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat) -> Result | None:
@@ -127,18 +135,18 @@ def _read_respelled(text: pd.Series, rows: np.ndarray, where: str, time_format: 
     if ends is None:
         if whole.any() and not _spans_agree(spelled):
             return None
-        index, read_as, notes = parse_times(spelled.text, rows, where, time_format)
+        index, kept, notes = parse_times(spelled.text, rows, where, time_format)
     else:
         both = pd.Series(np.column_stack([spelled.text, ends.text]).ravel())
-        joined, read_as, notes = parse_times(both, np.repeat(rows, 2), where, time_format)
+        joined, kept, notes = parse_times(both, np.repeat(rows, 2), where, time_format)
         index = pd.DatetimeIndex(joined[::2])
         _check_ends(_shifted(index, spelled.days), _shifted(pd.DatetimeIndex(joined[1::2]), ends.days), rows, where)
-    return _finished(index, read_as, notes, spelled, rows, where)
+    return _finished(index, kept, notes, spelled, rows, where)
 
 
 def _finished(
     index: pd.DatetimeIndex,
-    read_as: TimeFormat,
+    time_format: TimeFormat,
     notes: Sequence[str],
     spelled: Respelled,
     rows: np.ndarray,
@@ -146,9 +154,9 @@ def _finished(
 ) -> Result:
     """Return the times with the days of 24:00 added, in the zones that the cells name."""
     index = _shifted(index, spelled.days)
-    if (spelled.zones != "").any():
-        index = from_named_zones(index, spelled.zones, read_as.zone, rows, where)
-    return index, read_as, (*spelled.notes, *notes)
+    if index.tz is None and (spelled.zones != "").any():
+        index = from_named_zones(index, spelled.zones, time_format.zone, rows, where)
+    return index, time_format, (*spelled.notes, *notes)
 
 
 def _shifted(index: pd.DatetimeIndex, days: np.ndarray) -> pd.DatetimeIndex:
@@ -223,9 +231,25 @@ def holds_spelled_times(column: pd.Series) -> bool:
     return not only_years or means_time(str(column.name))
 
 
-def find_spelled_column(table: pd.DataFrame, taken: Sequence[str], source: str) -> tuple[str, Flaw | None] | None:
+def _holds_formatted_times(column: pd.Series, date_format: str) -> bool:
+    """Return whether a format reads the first cells once they are rewritten."""
+    if is_number(column) or not is_unread(column):
+        return False
+    sample = to_text(column.dropna().iloc[:_SAMPLE])
+    return any(
+        read_as(cells, form)[0].notna().all() for cells, form, _ in _formatted(sample, date_format) if len(cells)
+    )
+
+
+def find_spelled_column(
+    table: pd.DataFrame, taken: Sequence[str], source: str, date_format: str | None = None
+) -> tuple[str, Flaw | None] | None:
     """Return the column of times in another spelling, with a flaw if there are several; None without one."""
-    found = [str(name) for name in table.columns if name not in taken and holds_spelled_times(table[name])]
+    columns = [str(name) for name in table.columns if name not in taken]
+    if date_format is None:
+        found = [name for name in columns if holds_spelled_times(table[name])]
+    else:
+        found = [name for name in columns if _holds_formatted_times(table[name], date_format)]
     if not found:
         return None
     finest = max(found, key=lambda name: table[name].nunique())

@@ -68,6 +68,16 @@ def proposed_zone(times: pd.DatetimeIndex, hint: str = "") -> str | None:
     return next((zone for zone in (*named, *_PROPOSED) if len(times) and is_doubled(times, zone).all()), None)
 
 
+def proposed_long_day(dates: pd.DatetimeIndex) -> str | None:
+    """Return the first usual zone in which all these dates have 25 hours."""
+    return next((zone for zone in _PROPOSED if len(dates) and _have_25_hours(dates, zone)), None)
+
+
+def _have_25_hours(dates: pd.DatetimeIndex, zone: str) -> bool:
+    begins, ends = (_both(day.tz_localize(None).normalize(), zone)[0] for day in (dates, dates + pd.Timedelta("1D")))
+    return bool((ends - begins == pd.Timedelta("25h")).all())
+
+
 def with_zone_proposed(flaw: Flaw, times: pd.DatetimeIndex, time_column: str) -> Flaw:
     """Return the flaw of doubled local times, with the option that tells them apart if clocks move back at all."""
     doubled = pd.DatetimeIndex(times[times.duplicated()].unique())
