@@ -13,6 +13,7 @@ from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.tables.files import tidy_names
 from forecast.tables.series import Series, series_from_frame
+from forecast.tables.times.calendars import calendar_named
 from forecast.tables.times.timestamps import holds_times
 
 ENDS_IN_GAP = "ends in a gap"
@@ -177,6 +178,8 @@ def _at_frequency(contract: DataContract, frame: pd.DataFrame, source: str, time
     try:
         reread = read(contract.frequency)
     except InputError:
+        if calendar_named(series.frequency) is not None:  # the rows have gaps at the step of training
+            raise
         reread = None
     if reread is None or (len(reread.frame) != len(series.frame) and not _fits(contract, series.frequency)):
         raise InputError(

@@ -294,7 +294,8 @@ def buckets_of_panel(piece: Piece, draft: Draft) -> tuple[Piece, tuple[str, ...]
     ]
     if not kept.all():
         notes.append(f"{counted(int((~kept).sum()), 'row')} in buckets that are not complete were left out")
-    return Piece(rows.codes[places], starts[0].append(starts[1:]), values, rows.rows[places]), tuple(notes)
+    times = pd.DatetimeIndex(starts[0].append(starts[1:]))
+    return Piece(rows.codes[places], times, values, rows.rows[places]), tuple(notes)
 
 
 def _series(coded: Coded, place: int) -> str:
