@@ -366,7 +366,7 @@ def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
     beyond = (_known_ahead(draft.kept(kept), known),) if known else ()
     draft = draft.kept(~ahead)  # later steps do not see the rows ahead
     with suppress(InputError):  # the rows ahead alone may show which number is the day
-        draft = replace(with_times(draft), time_format=draft.time_format)
+        draft = replace(with_snapped_times(with_times(draft)), time_format=draft.time_format)
     return draft, beyond
 
 
