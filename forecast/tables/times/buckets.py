@@ -61,7 +61,10 @@ class Resampling:
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Resampling":
         """Return the resampling of a `data` group or of a manifest's data."""
-        return cls(data.get("resample"), data.get("aggregate") or {}, data.get("snap"))
+        aggregate = data.get("aggregate") or {}
+        if isinstance(aggregate, Mapping):
+            aggregate = {str(name).strip(): how for name, how in aggregate.items()}
+        return cls(data.get("resample"), aggregate, data.get("snap"))
 
     def facts(self) -> dict[str, Any]:
         """Return the values that are set as plain values."""
