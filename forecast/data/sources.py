@@ -89,7 +89,7 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
     if not targets:
         raise InputError(f"{PAST} and {KNOWN} name every column: leave one to forecast")
     series.bounds.check_names(targets)
-    for name in config.aggregate or {}:
+    for name in series.resampling.aggregate:
         if name not in series.frame.columns:
             raise InputError(f"data.aggregate.{name}: the series has no such column: correct data.aggregate")
     named = config.calendar

@@ -161,6 +161,10 @@ def _difference(first: Forecaster, other: Forecaster) -> str:
             return f"{name.replace('_', ' ')} {theirs}, not {ours}"
     if first.contract.encoder != other.contract.encoder:
         return "its known covariates have other labels or another scale"
+    if first.contract.reading.resampling != other.contract.reading.resampling:
+        return "its rows were put into other steps (data.resample, data.aggregate or data.snap)"
+    if first.whole != other.whole:
+        return "its forecasts are rounded to whole numbers otherwise (data.whole_numbers)"
     one, two = first.contract.scaler, other.contract.scaler
     for ours, theirs in ((one.mean, two.mean), (one.scale, two.scale)):
         if not np.array_equal(ours, theirs):

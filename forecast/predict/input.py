@@ -14,6 +14,7 @@ from forecast.data.contract import DataContract
 from forecast.tables.files import read_table, tidy_names
 from forecast.tables.formats.layout import RECOGNIZED
 from forecast.tables.series import Series, series_from_frame
+from forecast.tables.times.calendars import calendar_named
 from forecast.tables.times.forms import holds_times
 from forecast.tables.transposed import upright
 
@@ -178,6 +179,8 @@ def _at_frequency(contract: DataContract, frame: pd.DataFrame, source: str, time
     try:
         reread = read(contract.frequency)
     except InputError:
+        if calendar_named(series.frequency) is not None:  # the rows have gaps at the step of training
+            raise
         reread = None
     if reread is None or (len(reread.frame) != len(series.frame) and not _fits(contract, series.frequency)):
         raise InputError(

@@ -89,7 +89,7 @@ class PanelForecast:
                 "again"
             )
         frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
-        places = {name: decimals[target] for target in decimals for name in frame if _is_of(str(name), target)}
+        places = {str(name): decimals[target] for target in decimals for name in frame if _is_of(str(name), target)}
         frame = rounded(frame, places, [str(name) for target in whole for name in frame if _is_of(str(name), target)])
         ids = self.ids.frame(np.repeat(np.arange(count), horizon))
         times = joined(self.dates)

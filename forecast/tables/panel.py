@@ -17,7 +17,7 @@ from forecast.tables.labels import label_of
 from forecast.tables.numbers import has_value, to_numbers
 from forecast.tables.repair import DOUBLED_WORD, merge_columns, merge_rows
 from forecast.tables.roles import USUAL_IDS
-from forecast.tables.times.buckets import into_buckets
+from forecast.tables.times.buckets import Buckets, into_buckets
 from forecast.tables.times.frequency import grid_places, ways_to_fill, whole_grid
 from forecast.tables.times.irregular import find_step
 from forecast.tables.times.zones import with_zone_proposed
@@ -294,7 +294,8 @@ def buckets_of_panel(piece: Piece, draft: Draft) -> tuple[Piece, tuple[str, ...]
     ]
     if not kept.all():
         notes.append(f"{counted(int((~kept).sum()), 'row')} in buckets that are not complete were left out")
-    return Piece(rows.codes[places], starts[0].append(starts[1:]), values, rows.rows[places]), tuple(notes)
+    times = pd.DatetimeIndex(starts[0].append(starts[1:]))
+    return Piece(rows.codes[places], times, values, rows.rows[places]), tuple(notes)
 
 
 def _series(coded: Coded, place: int) -> str:
@@ -322,6 +323,18 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
             "forecast them in files of their own"
         )
     return steps, whole_grid(union, places, frequency)
+
+
+def with_last_buckets(draft: Draft, coded: Coded, inside: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Return a mask (N,) of the rows after the last target values, with all rows of the bucket of the last one."""
+    resample = draft.reading.resampling.resample
+    if resample is None or not draft.roles.known or not after.any():
+        return after
+    numbers = Buckets.of(draft.times, resample).numbers
+    last = np.full(len(coded.names), np.iinfo(np.int64).max)
+    ends = pd.Series(numbers[inside]).groupby(coded.codes[inside]).max()
+    last[ends.index.to_numpy()] = ends.to_numpy()
+    return np.asarray(numbers >= last[coded.codes])
 
 
 @dataclass(frozen=True)

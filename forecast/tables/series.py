@@ -47,6 +47,7 @@ from forecast.tables.panel import (
     sorted_rows,
     steps_of,
     usable_rows,
+    with_last_buckets,
 )
 from forecast.tables.reading import Reading
 from forecast.tables.repair import STRICT, Filled, Policies, in_buckets, one_row_a_time, whole_table
@@ -279,7 +280,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     inside, after, cut = usable_rows(draft, coded)
     if not inside.any():
         raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
-    after = _with_last_buckets(draft, coded, inside, after)
+    after = with_last_buckets(draft, coded, inside, after)
     known, beyond = draft.roles.known, (draft.kept(after), coded.at(after))
     draft, coded = draft.kept(inside), coded.at(inside)
     values, flaws = numbers_of(draft)
@@ -327,18 +328,6 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     )
 
 
-def _with_last_buckets(draft: Draft, coded: Coded, inside: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return a mask (N,) of the rows after the last target values, with all rows of the bucket of the last one."""
-    resample = draft.reading.resampling.resample
-    if resample is None or not draft.roles.known or not after.any():
-        return after
-    numbers = Buckets.of(draft.times, resample).numbers
-    last = np.full(len(coded.names), np.iinfo(np.int64).max)
-    ends = pd.Series(numbers[inside]).groupby(coded.codes[inside]).max()
-    last[ends.index.to_numpy()] = ends.to_numpy()
-    return np.asarray(numbers >= last[coded.codes])
-
-
 def _without_properties(draft: Draft, coded: Coded) -> Draft:
     """Return the draft without unnamed targets that are constant within each id, and a note on such columns."""
     candidates = [*draft.unused, *(draft.chosen if draft.roles.targets is None else ())]
@@ -373,7 +362,7 @@ def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
     beyond = (_known_ahead(draft.kept(kept), known),) if known else ()
     draft = draft.kept(~ahead)  # later steps do not see the rows ahead
     with suppress(InputError):  # the rows ahead alone may show which number is the day
-        draft = replace(with_times(draft), time_format=draft.time_format)
+        draft = replace(with_snapped_times(with_times(draft)), time_format=draft.time_format)
     return draft, beyond
 
 

@@ -15,6 +15,7 @@ from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import ALIKE, Ensemble, load
 from forecast.predict.forecaster import Forecaster
 from forecast.tables.repair import Policies
+from forecast.tables.times.buckets import Resampling
 from tests.conftest import TinyRun
 from tests.support.contracts import with_contract
 from tests.support.forecasts import dated
@@ -93,6 +94,8 @@ DIFFERENCES: dict[str, tuple[Any, str]] = {
     "frequency": ("2h", "frequency 2h, not h"),
     "policies": (Policies(missing="ffill"), "policies {'duplicates': 'error', 'missing': 'ffill'}, not {"),
     "encoder": (KnownEncoder(["wind"], [0.0], [1.0]), "its known covariates have other labels or another scale"),
+    "resampling": (Resampling("1h", {"load": "sum"}), "its rows were put into other steps"),
+    "whole": (["load"], "its forecasts are rounded to whole numbers otherwise"),
     "scaler": (lambda scaler: Scaler(scaler.mean, 2 * scaler.scale, scaler.columns), SCALING),
 }
 """Another value of each property that must be equal, or a function that returns it, and the words of the error."""

@@ -10,7 +10,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw
-from forecast.tables.times.calendars import DAY, CalendarDays
+from forecast.tables.times.calendars import CYCLES, DAY, WEEKDAYS, CalendarDays
 from forecast.tables.times.frequency import fixed_step, frequency_offset, from_wall_time, is_daily, plain_times
 
 AGGREGATES = ("mean", "sum", "last")
@@ -61,7 +61,10 @@ class Resampling:
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Resampling":
         """Return the resampling of a `data` group or of a manifest's data."""
-        return cls(data.get("resample"), data.get("aggregate") or {}, data.get("snap"))
+        aggregate = data.get("aggregate") or {}
+        if isinstance(aggregate, Mapping):
+            aggregate = {str(name).strip(): how for name, how in aggregate.items()}
+        return cls(data.get("resample"), aggregate, data.get("snap"))
 
     def facts(self) -> dict[str, Any]:
         """Return the values that are set as plain values."""
@@ -97,18 +100,19 @@ def _buckets_of(resample: str) -> tuple[int, int | CalendarDays]:
     if step is not None:
         return step, _MONDAY if step % _WEEK == 0 else 0
     if isinstance(offset, pd.offsets.Week):
-        return offset.n * _WEEK, _MONDAY + int(offset.weekday) * DAY
-    if isinstance(offset, CalendarDays) and not offset.holidays:
-        return 0, offset
-    starts = {"MS": 1, "QS": 3, "YS": 12}
-    rule = "" if isinstance(offset, CalendarDays) else str(offset.rule_code)
-    months = starts.get(rule.partition("-")[0], 0) * offset.n if rule else 0
-    if months not in (1, 2, 3, 4, 6, 12):
+        return offset.n * _WEEK, _MONDAY + WEEKDAYS.index(offset.freqstr[-3:]) * DAY
+    if isinstance(offset, CalendarDays):
+        months = 0 if offset.holidays else 1
+        days = offset
+    else:
+        months = {"MS": 1, "QS": 3, "YS": 12}.get(offset.rule_code.partition("-")[0], 0) * offset.n
+        first = getattr(offset, "startingMonth", getattr(offset, "month", 1))
+        days = CalendarDays("month", (1,), months, (first - 1) % max(months, 1))
+    if months not in CYCLES:
         raise InputError(
-            f"data.resample={resample}: names no start of a bucket: use one such as 15min, 1h, 1D, W-MON, MS"
+            f"data.resample={resample}: names no start of a bucket: use one such as 15min, 1h, 1D, W-MON, MS or QS"
         )
-    first = getattr(offset, "startingMonth", getattr(offset, "month", 1))
-    return 0, CalendarDays("month", (1,), months, (first - 1) % months)
+    return 0, days
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Their names are values of `data.frequency`:
 - `week-mon-wed-fri`: these days of each week;
 - `month-30`, `month-10-20-31`: these days of each month, or its last day in a shorter month; `3month-15-FEB`: every
   third month, February among them;
-- `8D-year`: every eighth day, from 1 January of each year on;
+- `8D-year`: every eighth day from 1 January of each year on;
 - `B-holidays`, `week-mon-tue-wed-thu-fri-sat-holidays`: days without a row are holidays, and a step is a row.
 """
 
@@ -22,7 +22,7 @@ MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", 
 DAY = 86_400 * 10**9
 """Nanoseconds of a day."""
 
-_CYCLES = (1, 2, 3, 4, 6, 12)
+CYCLES = (1, 2, 3, 4, 6, 12)
 """Months of a period, which divide a year."""
 
 _WHOLE_MONTH = 28  # a day from here on is the last of some February
@@ -177,7 +177,7 @@ def _monthly_named(text: str) -> CalendarDays | None:
         return None
     days, months = tuple(sorted({int(day) for day in match[2].split("-")[1:]})), int(match[1] or 1)
     phase = (match[3] or "JAN").upper()
-    whole = months in _CYCLES and phase in MONTHS and (match[3] is None) == (months == 1)
+    whole = months in CYCLES and phase in MONTHS and (match[3] is None) == (months == 1)
     if not whole or not 1 <= days[0] <= days[-1] <= 31 or sum(day >= _WHOLE_MONTH for day in days) > 1:
         return None
     return CalendarDays("month", days, months, MONTHS.index(phase) % months)
@@ -222,7 +222,7 @@ def _monthly(times: pd.DatetimeIndex) -> CalendarDays | None:
         return None
     number = np.asarray((times.year - 1970) * 12 + times.month - 1)
     months = int(np.diff(number).min()) if len(days) == 1 else 1
-    return CalendarDays("month", tuple(days), months, int(number[0]) % months) if months in _CYCLES else None
+    return CalendarDays("month", tuple(days), months, int(number[0]) % months) if months in CYCLES else None
 
 
 def _yearly(days: np.ndarray) -> CalendarDays | None:

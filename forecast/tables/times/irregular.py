@@ -261,7 +261,7 @@ def find_snap(times: pd.DatetimeIndex) -> str | None:
 
 
 def find_coarser(times: pd.DatetimeIndex) -> list[str]:
-    """Return the options that put rows into longer steps, each of which has a row, or else nine of ten; or none."""
+    """Return the options that put rows into longer steps that all have a row, or nine of ten of them; or none."""
     usual = float(np.median(np.diff(times.asi8))) if len(times) > 1 else 0.0
     nearly: list[str] = []
     for resample in COARSER:

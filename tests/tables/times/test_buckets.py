@@ -199,6 +199,17 @@ def test_a_gap_is_no_drift_and_stays_a_gap() -> None:
         series_from_frame(table, resampling=Resampling(snap="5min"))
 
 
+def test_rows_before_known_ones_of_the_future_are_snapped_too() -> None:
+    table = drifting(0.5).assign(air=1.0 * (np.arange(200) % 7))
+    table.iloc[190:, 0] = np.nan
+    series = series_from_frame(
+        table, covariates=["air"], known=["air"], resampling=Resampling(snap="5min"), frequency="5min"
+    )
+    exact = pd.date_range("2024-01-01", periods=200, freq="5min").as_unit("ns")
+    assert series.frame.index.equals(exact[:190])
+    assert series.ahead[0].frame.index.equals(exact[190:])
+
+
 def test_predict_snaps_its_input_as_training_did() -> None:
     contract = contract_of(context_length=12, frequency="5min", resampling=Resampling(snap="5min"))
     again = DataContract.from_dict(contract.to_dict(), 12, 1)
