@@ -141,7 +141,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         start = self._start(table)
         if start != expected:
             raise InputError(f"X begins at {start}, the fitted table ends at {last}: give the rows from {expected} on")
-        return -float(self.model_.score(self._continued(table), start=start).loc["model", "mse"])
+        scores = self.model_.score(self._continued(table), start=start)
+        return -float(scores["mse"].to_numpy()[0])  # the model is the first row
 
     def _continued(self, table: pd.DataFrame) -> pd.DataFrame:
         return pd.concat([self.last_rows_, table], ignore_index=True)
