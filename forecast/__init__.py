@@ -1,4 +1,18 @@
-"""Long time-series forecasting with an encoder-decoder whose attention is one word on the command line."""
+"""Long time-series forecasting with an encoder-decoder whose attention is one word on the command line.
+
+Train on a table with dates, then forecast, draw and score::
+
+    frame = pd.read_csv("my.csv", parse_dates=["date"])
+    model = forecast.fit(frame, horizon=48)  # the options of the command line: attention="probsparse", …
+    model.predict(frame, levels=[80])  # the 48 steps after the table, with 80 % intervals
+    model.plot(frame)
+    model.score(later)
+    forecast.load(model.save("runs/mine"))
+
+`fit` and `load` return a `Forecaster`, an `Ensemble` of several seeds, or the `PanelForecaster` of a long table.
+`Estimator` has the manners of scikit-learn. `forecast.attention.build("probsparse", d_model=64, num_heads=4)` is a
+layer for a PyTorch model; `forecast.model` has more parts. `InputError` says in one line what to correct.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -86,7 +86,8 @@ class Variant:
     def build(self, *, num_heads: int, head_dim: int, causal: bool, length: int) -> Attention:
         """Build the mechanism for keys of at most `length`; raise InputError if it refuses."""
         sizes = {"num_heads": num_heads, "head_dim": head_dim, "max_key_length": length}
-        return attention.build(self.name, **self.arguments, **sizes, causal=causal)
+        mechanism: Attention = attention.build(self.name, **self.arguments, **sizes, causal=causal)
+        return mechanism
 
 
 def reference_label() -> str:

@@ -79,7 +79,8 @@ class Candidate:
                 causal=causal,
                 max_key_length=max(key_length, self.length, LEAST_KEY_LENGTH),
             )
-        return mechanism.to(self.device, dtype).eval()
+        placed: Attention = mechanism.to(self.device, dtype).eval()
+        return placed
 
     def tensors(
         self,

@@ -44,7 +44,7 @@ class Shown:
             If `folder` has files already, or the model was not loaded from one folder.
         """
         if self.path is None or not self.path.is_dir():
-            raise InputError(f"{self.path}: is no run folder: copy the file, or save each model of the ensemble")
+            raise InputError(f"{self._short()}: has no run folder of its own: copy the file, or save each member")
         return copied_run(self.path, Path(folder))
 
     def __repr__(self) -> str:

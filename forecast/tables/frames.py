@@ -55,7 +55,7 @@ def as_frame(table: Any, source: str = "the frame") -> pd.DataFrame:
     if not isinstance(table, pd.DataFrame):
         raise InputError(f"{source} must be a table with a column of times: this is {described(table)}")
     if isinstance(table.index, pd.DatetimeIndex):
-        table = table.rename_axis(index="date" if table.index.name is None else table.index.name).reset_index()
+        table = table.rename_axis(index="date" if table.index.name is None else str(table.index.name)).reset_index()
     elif isinstance(table.index, pd.MultiIndex) and all(name is not None for name in table.index.names):
         table = table.reset_index()
     table = table.rename(columns=str)

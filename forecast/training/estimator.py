@@ -89,13 +89,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         named = ("context_length", "attention", "loss", "seed", "targets", "past_covariates", "known_covariates")
         given = {name: getattr(self, name) for name in (*named, "training")}
         options = {name: value for name, value in given.items() if value is not None} | (self.options or {})
+        if options.get("id_columns"):
+            raise InputError("id_columns: an estimator forecasts one series: use forecast.fit for a long table")
         place = None
         if self.folder is not None:
             Path(self.folder).mkdir(parents=True, exist_ok=True)
             place = tempfile.mkdtemp(prefix="run-", dir=self.folder)
         model = fit(table, self.horizon, time_budget=self.time_budget, folder=place, **options)
-        if isinstance(model, PanelForecaster):
-            raise InputError("an estimator forecasts one series: use forecast.fit for a table with id_columns")
+        assert not isinstance(model, PanelForecaster)
         self._model = model
         self.folder_ = str(model.path)
         self.result_ = model.result
@@ -141,7 +142,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         start = self._start(table)
         if start != expected:
             raise InputError(f"X begins at {start}, the fitted table ends at {last}: give the rows from {expected} on")
-        return -float(self.model_.score(self._continued(table), start=start).loc["model", "mse"])
+        scores = self.model_.score(self._continued(table), start=start)
+        return -float(scores["mse"].to_numpy()[0])  # the model is the first row
 
     def _continued(self, table: pd.DataFrame) -> pd.DataFrame:
         return pd.concat([self.last_rows_, table], ignore_index=True)

@@ -119,6 +119,8 @@ def fit(
                 else:
                     _print_end(*train(settings, folder=place))
         model = load(place)
+        if verbose and (budget is not None or members > 1):
+            print(model)
     if folder is None:
         weakref.finalize(model, shutil.rmtree, place, ignore_errors=True)
     return model
@@ -182,6 +184,10 @@ def _run_folder(folder: str | os.PathLike[str] | None, *, resumed: bool) -> Iter
         place = Path(tempfile.mkdtemp(prefix="forecast-"))
         try:
             yield place
+        except Interrupted as end:
+            shutil.rmtree(place, ignore_errors=True)
+            text = "interrupted: nothing is kept of a temporary folder: set folder= to continue after an interrupt"
+            raise Interrupted(text, end.exit_code - 128) from None
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise

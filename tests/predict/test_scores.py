@@ -38,6 +38,9 @@ def test_an_ensemble_of_one_run_twice_scores_like_the_run(tiny_run: TinyRun) -> 
     both = forecast.Ensemble([model, model])
     rows = tiny_run.table.iloc[: CONTEXT + HORIZON + 5]
     pd.testing.assert_frame_equal(both.score(rows), model.score(rows))
+    assert repr(both) == "<Ensemble>"
+    with pytest.raises(forecast.InputError, match="<Ensemble>: has no run folder of its own"):
+        both.save("copy")
 
 
 def test_each_series_of_a_long_table_is_scored_by_its_own_scale(panel_run: TinyRun) -> None:

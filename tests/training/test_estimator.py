@@ -61,6 +61,11 @@ def test_a_pickle_holds_a_folder_and_no_weights(fitted: forecast.Estimator, tmp_
         copy.predict()
 
 
+def test_a_long_table_is_refused_before_it_is_trained() -> None:
+    with pytest.raises(forecast.InputError, match="id_columns: an estimator forecasts one series"):
+        forecast.Estimator(12, options={"id_columns": ["store"]}).fit(frame())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 def test_a_search_over_two_attentions_with_a_time_split_finds_one(jobs: int, tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ def test_rows_of_validation_that_do_not_follow_are_refused(
         forecast.fit(frame()[:300], 12, validation=rows, **options)
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_leaves_python_as_it_was_and_the_same_call_continues_it(
     fitted: forecast.Forecaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,7 +185,7 @@ def test_an_interrupted_training_leaves_python_as_it_was_and_the_same_call_conti
         patch.setattr(ForecastTask, "training_step", interrupted)
         with pytest.raises(KeyboardInterrupt, match="step 2 is saved: the same call continues it"):
             forecast.fit(frame(), folder=tmp_path / "run", **OPTIONS)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt, match="nothing is kept of a temporary folder: set folder="):
             forecast.fit(frame(), **OPTIONS)
     assert signal.getsignal(signal.SIGINT) is handler
     assert torch.equal(torch.get_rng_state(), state)

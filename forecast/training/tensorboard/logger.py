@@ -337,7 +337,7 @@ class Several(Logger):
             logger.log_metrics(dict(metrics), step)
 
     def log_hyperparams(self, params: Any, *arguments: Any, **options: Any) -> None:
-        """Give the options to each logger."""
+        """Log the options in each logger."""
         for logger in self.loggers:
             logger.log_hyperparams(params, *arguments, **options)
 
