@@ -105,7 +105,7 @@ def _hash(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
 
 
-TABLE_ENDS = (*ENDINGS, ".tsv", ".txt", ".xlsx")
+TABLE_ENDS = (*ENDINGS, ".tsv", ".txt")
 """File name endings of tables."""
 
 REFUSED = {
