@@ -99,8 +99,8 @@ def _fill(book: Any, sheet: Any, frame: pd.DataFrame) -> None:
             for row in np.flatnonzero(np.isfinite(numbers)):
                 sheet.write_number(int(row) + 1, place, float(numbers[row]))
         else:
-            for row, cell in enumerate(column, 1):
-                sheet.write_string(row, place, "" if pd.isna(cell) else str(cell))
+            for row, cell in enumerate(column.astype(str).where(column.notna(), ""), 1):
+                sheet.write_string(row, place, cell)
         sheet.set_column(place, place, min(max(len(name) + 2, _NARROW if dates is None else 20), _WIDE))
 
 

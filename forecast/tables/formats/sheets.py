@@ -97,15 +97,25 @@ def _write(sheet: Any, output: Path, most_bytes: int) -> bool:
     rows = iter(sheet.iter_rows()) if sheet.start is not None else iter(())
     first = list(islice(rows, FEW))
     timed = {place for row in first for place, cell in enumerate(row) if isinstance(cell, datetime)}
+    # a sheet is as wide as its widest row, which may be a title
+    width = max((_length(row) for row in first[len(first) // 2 :]), default=0)
     cells = 0
     with output.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         for chunk in _chunks(first, rows):
-            lines.writerows([_text(cell, place in timed) for place, cell in enumerate(row)] for row in chunk)
+            lines.writerows(
+                [_text(cell, place in timed) for place, cell in enumerate(row[: max(width, _length(row))])]
+                for row in chunk
+            )
             cells += sum(map(len, chunk))
             if max(file.tell(), _CELL * cells) > most_bytes:
                 return False
     return True
+
+
+def _length(row: list[Any]) -> int:
+    """Return the number of cells up to the last that is not empty."""
+    return next((place for place in range(len(row), 0, -1) if row[place - 1] != ""), 0)
 
 
 def _chunks(first: list[list[Any]], rows: Iterator[list[Any]]) -> Iterable[list[list[Any]]]:

@@ -29,7 +29,7 @@ PACKING = 8
 _BASE, _FACTOR = 2**29, 4
 """Memory of the process: bytes for libraries, and for each byte of the table."""
 
-EXTRA = 'pip install "forecast[excel]"'
+EXTRA = 'pip install -e ".[excel]"'
 _SHOWN = 12
 """Largest number of sheets in a message."""
 

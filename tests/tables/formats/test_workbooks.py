@@ -218,7 +218,7 @@ def test_without_its_package_a_workbook_is_refused_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert 'pip install "forecast[excel]"' in refusal_of(written(tmp_path, FILES["my.xlsx"]()))
+    assert 'pip install -e ".[excel]"' in refusal_of(written(tmp_path, FILES["my.xlsx"]()))
 
 
 @pytest.mark.parametrize("name", FILES)
