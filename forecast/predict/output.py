@@ -141,13 +141,13 @@ class Outcome:
             write_table(output, self.table(layout), scores=scores, picture=picture)
 
 
-def scores_of(folders: Sequence[Path]) -> list[Table]:
+def scores_of(folders: Sequence[Path | None]) -> list[Table]:
     """Return the table of scores of each run; an exported file, and a run that is damaged, has none."""
     from forecast.runs import summary  # imported here: only a workbook has scores
     from forecast.runs.read import damage
     from forecast.runs.run import finished_result
 
-    results = [finished_result(folder) for folder in folders if folder.is_dir() and damage(folder) is None]
+    results = [finished_result(folder) for folder in folders if folder and folder.is_dir() and damage(folder) is None]
     return [
         Table(summary.title(result), summary.HEADINGS, summary.table_rows(result), summary.notes(result))
         for result in results

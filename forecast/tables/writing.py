@@ -1,5 +1,6 @@
 """Tables as files, by the ending of the name: CSV, Parquet, Feather, Arrow, a workbook with scores and picture."""
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from io import BytesIO
@@ -96,8 +97,9 @@ def _fill(book: Any, sheet: Any, frame: pd.DataFrame) -> None:
                 sheet.write_datetime(row, place, moment, form)
         elif pd.api.types.is_numeric_dtype(column.dtype):
             numbers = column.to_numpy(np.float64, na_value=np.nan)
-            for row in np.flatnonzero(np.isfinite(numbers)):
-                sheet.write_number(int(row) + 1, place, float(numbers[row]))
+            for row, value in enumerate(numbers.tolist(), 1):
+                if math.isfinite(value):
+                    sheet.write_number(row, place, value)
         else:
             for row, cell in enumerate(column.astype(str).where(column.notna(), ""), 1):
                 sheet.write_string(row, place, cell)

@@ -80,7 +80,7 @@ def table_of_text(
         else layout.decimal or _usual_decimal(content, delimiter, records.cells[body.first :], header, layout, path)
     )
     table = _parsed(_file_of(content, row - 1, body.footers), header, delimiter, decimal, row, path)
-    table, marks = _without_none(table), ()
+    table, marks = _without_none(table), tuple[str, ...]()
     if not is_plain:
         table, marks = _with_marks(table, layout, decimal, delimiter, str(path))
     if delimiter != ",":
