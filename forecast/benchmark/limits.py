@@ -1,6 +1,5 @@
 """Memory and time limits of a measurement, and processes within these limits."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +8,7 @@ import torch
 from forecast.common.cli import explain, ran_out_of_memory
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.common.memory import free_bytes
-from forecast.common.processes import run_python
+from forecast.common.processes import limit_memory, run_python
 from forecast.common.text import three_digits
 
 MEMORY, TIME, REFUSED, DISK = "memory", "time", "refused", "disk"
@@ -81,11 +80,7 @@ def limit_process(memory_bytes: int) -> None:
     """Limit the bytes that this process can allocate, on Linux; memory-mapped files do not count."""
     matrix = torch.ones(256, 256)
     matrix @ matrix  # the first product starts threads and loads libraries, before the limit applies
-    if sys.platform == "linux":
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, most))
+    limit_memory(memory_bytes)
 
 
 def measure_in_child(function: str, request: Mapping[str, Any], limit: float, *, label: str, late: str) -> Any:

@@ -19,7 +19,9 @@ from typing import IO, Any
 from forecast.common.errors import InputError, first_line
 
 PACKED, TEXT, PARQUET = ".gz", ".csv", (".parquet", ".pq")
-ENDINGS = (PACKED, TEXT, *PARQUET)
+TEXTS = (TEXT, ".tsv", ".txt", ".dat")
+WORKBOOK, ARROW = (".xlsx", ".xlsm", ".ods", ".xls"), (".feather", ".arrow")
+ENDINGS = (PACKED, *TEXTS, *PARQUET, *WORKBOOK, *ARROW)
 """Endings of the tables that are read; text may be packed, .csv.gz."""
 
 DIGEST, BLANK = "digest", "0" * 64

@@ -3,6 +3,7 @@
 import json
 import os
 import pkgutil
+import resource
 import select
 import shutil
 import signal
@@ -26,6 +27,7 @@ GLANCE = 0.5
 
 _OUT_OF_MEMORY = (
     *("bad_alloc", "MemoryError", "Cannot allocate memory", "can't allocate memory", "Thread creation failed"),
+    *("memory allocation of", "malloc of size", "capacity overflow"),
 )
 """Output of a process that a memory limit ended in a library without exceptions."""
 
@@ -120,6 +122,13 @@ def run_python(
     """Call a function in a new process, wait at most `seconds` and return its end; see `Child`."""
     with Child(function, request, threads=threads) as child:
         return child.wait(seconds)
+
+
+def limit_memory(limit: int) -> None:
+    """Limit the bytes that this process can allocate, on Linux; memory-mapped files do not count."""
+    if sys.platform == "linux":
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
 
 def command(function: str) -> list[str]:

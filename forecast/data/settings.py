@@ -49,7 +49,7 @@ class DataSettings:
     name: str | None = option("Name of the data in folders and titles; null: the name of the file.")
     source: str = option("Source of the series: synthetic, diagnostic or file.", choices=(SYNTHETIC, DIAGNOSTIC, FILE))
     path: str | None = option(
-        "Your table: .csv, .csv.gz or .parquet; null: file_name in the data folder.", default=None, only=FILE
+        "Your table, such as .csv, .xlsx or .parquet; null: file_name in the data folder.", default=None, only=FILE
     )
     file_name: str | None = option("Name of a file in the data folder.", default=None, only=FILE)
     url: str | None = option("Address to download file_name from; null: no download.", default=None, only=FILE)
@@ -107,7 +107,7 @@ class DataSettings:
     )
     columns: list[Any] | None = option("Names of all columns of a file without a header.", default=None, only=FILE)
     sheet: str | int | None = option(
-        "Sheet of a workbook, its name or number; null: the first with a table.", default=None, only=FILE
+        "Sheet of a workbook, its name or its number from 1; null: the first with dates.", default=None, only=FILE
     )
     time_column: str | None = option("Column of the dates; null: the only column that holds dates.")
     time_columns: list[Any] | None = option(

@@ -29,7 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("table", type=Path, help="a file that a training can read")
     parser.add_argument("options", nargs="*", metavar="option", help="options of the table, such as data.decimal=','")
-    parser.add_argument("--write", type=Path, metavar="file", help="write the table as understood, .csv or .parquet")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="file",
+        help="write the table as understood, such as tidy.xlsx",
+    )
     parser.add_argument("--picture", type=Path, metavar="file", help=f"the picture; default: the table's name{PICTURE}")
     options = parser.parse_intermixed_args(arguments)
     return finish(lambda: overview(options.table, options.options, options.write, options.picture))
@@ -37,16 +42,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def overview(table: Path, words: Sequence[str] = (), write: Path | None = None, picture: Path | None = None) -> None:
     """Print what is understood of a table, and draw it; also write the table as understood."""
-    from forecast.common.errors import InputError
     from forecast.common.files import check_place
     from forecast.overview.picture import draw_columns
     from forecast.overview.understanding import table_of, understand
-    from forecast.overview.writing import write_table
+    from forecast.tables.writing import check_output, write_table
 
     image = picture or Path(f"{table.name.split('.')[0] or 'table'}{PICTURE}")
     check_place(image, *(() if write is None else (write,)))
-    if write is not None and write.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"{write}: only .csv and .parquet are written: choose one of these")
+    if write is not None:
+        check_output(write)
     seen = understand(table, words)
     frame = table_of(seen.series)
     print(*_lines(table, seen), sep="\n")
@@ -55,7 +59,7 @@ def overview(table: Path, words: Sequence[str] = (), write: Path | None = None, 
     draw_columns(image, seen.series, str(table.name))
     print(f"picture: {shlex.quote(str(image))}")
     if write is not None:
-        write_table(write, frame)
+        write_table(write, frame.reset_index(), index=False)
         print(f"table as understood: {shlex.quote(str(write))}")
     print(f"train with: {_command(table, words, seen)}")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import PARQUET, TEXT, check_place, replacing, sha256
+from forecast.common.files import check_place, replacing, sha256
 
 if TYPE_CHECKING:
     from forecast.predict.ensemble import Ensemble
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from forecast.predict.output import Outcome
     from forecast.predict.panel import PanelForecaster
     from forecast.tables.series import Series
-
-FORMATS = (TEXT, PARQUET[0])
 
 COLUMNS_SHOWN = 12
 """Largest number of column names in a message."""
@@ -47,21 +45,26 @@ def _parser() -> argparse.ArgumentParser:
         help="file written by forecast.export, used instead of a run; with --run, it must be exported from that run. A "
         ".pt2 file is a program: use it only from a source that you trust",
     )
-    parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet file with the columns of training")
+    parser.add_argument(
+        "--input",
+        required=True,
+        type=Path,
+        help="file with the columns of training: CSV, a workbook, Parquet, Feather or Arrow",
+    )
     parser.add_argument(
         "--known",
         action="append",
         default=[],
         type=Path,
-        help="CSV or Parquet file with known covariates of the horizon; without it, they are read from the rows of "
+        help="file with known covariates of the horizon; without it, they are read from the rows of "
         "--input after the last target value; of several files, the first with a value counts",
     )
     parser.add_argument(
         "--output",
         default=Path("forecast.csv"),
         type=Path,
-        help=".csv or .parquet file (default: forecast.csv); a picture (.png) and a description (.json) are written "
-        "next to it",
+        help=".csv, .xlsx, .parquet, .feather or .arrow file (default: forecast.csv); a picture (.png) and a "
+        "description (.json) are written next to it",
     )
     _add_intervals(parser)
     parser.add_argument(
@@ -174,8 +177,9 @@ def predict(
     replaces the self-attention of training. `known` are tables with known covariates of the horizon. If some are
     missing, a template of the missing rows is written next to `output`. `asked` are the options on intervals.
     """
-    if output.suffix.lower() not in FORMATS:
-        raise InputError(f"{output}: --output must end in {' or '.join(FORMATS)}")
+    from forecast.tables.writing import check_output
+
+    check_output(output)
     picture, sidecar = output.with_suffix(".png"), output.with_suffix(".json")
     check_place(output, picture, sidecar)
     for option, path in (("--input", source), *(("--known", path) for path in known)):
@@ -213,7 +217,7 @@ def predict(
         raise InputError(_with_template(error, output, [source, *known])) from None
     outcome = Outcome(forecaster, series, source, known, question, forecast, forecaster.warnings(series), hashes)
     outcome.write(output, asked.layout)
-    _report(outcome, output, picture, f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else "")
+    _report(outcome, output, picture, asked.layout, f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else "")
 
 
 def _hashes(*paths: Path) -> dict[Path, str]:
@@ -253,6 +257,7 @@ def _predict_panel(
     outcome.write(output)
     picture = output.with_suffix(".png")
     outcome.draw(picture, drawn)
+    outcome.complete(output, picture)
     first = min(dates[0] for dates in forecast.dates)
     print(f"{output}: {len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on; picture: {picture}")
     for text in (outcome.interval_line(), outcome.ended_earlier()):
@@ -262,7 +267,7 @@ def _predict_panel(
         print(f"WARNING: {text}")
 
 
-def _report(outcome: "Outcome", output: Path, picture: Path, ensemble: str) -> None:
+def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemble: str) -> None:
     """Draw the picture, and print what was written, the intervals and the warnings."""
     from forecast.common.pictures import draw_forecast, not_drawn  # imported here: the forecast is written first
     from forecast.predict.output import value_name
@@ -277,6 +282,7 @@ def _report(outcome: "Outcome", output: Path, picture: Path, ensemble: str) -> N
         ends=outcome.forecast.ends,
         naive=outcome.naive,
     )
+    outcome.complete(output, layout, picture)
     steps = f"{len(values)} steps, {values.index[0]} to {values.index[-1]}"
     print(f"{output}: {steps}{quantile}{ensemble}; picture: {picture}")
     for text in (outcome.interval_line(), not_drawn(picture, list(values.columns))):

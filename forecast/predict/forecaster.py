@@ -122,7 +122,7 @@ class Forecaster(TrainedModel):
         return cls.of_manifest(exported.facts, lambda _: exported, path, forms)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
-        """Read a CSV or Parquet file, checked and repaired as in training; raise InputError if it does not fit.
+        """Read a file, checked and repaired as in training; raise InputError if it does not fit.
 
         `known` are more files with known covariates of the horizon: the first with a value counts, the input last.
         """

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.common.files import replacing, write_json
-from forecast.common.spreadsheet import write_frame
+from forecast.common.files import write_json
+from forecast.common.tables import Table
 from forecast.data.scaler import rounded
 from forecast.evaluation.coverage import calibrating_windows, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecast import Forecast, Question
+from forecast.tables.writing import is_workbook, write_table
 
 if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
@@ -127,15 +128,31 @@ class Outcome:
         return [*self.notes, *(text for coverage in coverages if (text := coverage.warning) is not None)]
 
     def write(self, output: Path, layout: str) -> None:
-        """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""
+        """Write the table to `output`, in the format of its ending, and the sidecar beside it."""
         table = self.table(layout)
         sidecar = self.sidecar(table, layout)
-        with replacing(output) as file:
-            if output.suffix.lower() == ".csv":
-                write_frame(file, table)
-            else:
-                table.to_parquet(file)
+        write_table(output, table)
         write_json(sidecar_of(output), sidecar)
+
+    def complete(self, output: Path, layout: str, picture: Path) -> None:
+        """Write a workbook again, with the scores of the models and the picture; do nothing to other files."""
+        if is_workbook(output):
+            scores = scores_of([member.path for member in self.members])
+            write_table(output, self.table(layout), scores=scores, picture=picture)
+
+
+def scores_of(folders: Sequence[Path | None]) -> list[Table]:
+    """Return the table of scores of each run; an exported file, and a run that is damaged, has none."""
+    from forecast.runs import summary  # imported here: only a workbook has scores
+    from forecast.runs.read import damage
+    from forecast.runs.run import finished_result
+
+    results = [finished_result(folder) for folder in folders if folder and folder.is_dir() and damage(folder) is None]
+    return [
+        Table(summary.title(result), summary.HEADINGS, summary.table_rows(result), summary.notes(result))
+        for result in results
+        if result is not None
+    ]
 
 
 def sidecar_of(output: Path) -> Path:

@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.common.files import replacing, write_json
+from forecast.common.files import write_json
 from forecast.common.pictures import SHEET, best_median_worst, draw_sheet, mean_errors
-from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.evaluation.coverage import calibrating_windows, worst
 from forecast.predict.forecast import Question
-from forecast.predict.output import program_version, sidecar_of, value_name
+from forecast.predict.output import program_version, scores_of, sidecar_of, value_name
 from forecast.predict.panel import PanelForecast, PanelForecaster
 from forecast.predict.plot import panel_lines
 from forecast.tables.series import Series, only
+from forecast.tables.writing import is_workbook, write_table
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,16 @@ class PanelOutcome:
         )
 
     def write(self, output: Path) -> None:
-        """Write the table to `output`, as CSV or Parquet by its ending, and the sidecar beside it."""
+        """Write the table to `output`, in the format of its ending, and the sidecar beside it."""
         table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
-        with replacing(output) as file:
-            if output.suffix.lower() == ".csv":
-                write_frame(file, table, index=False)
-            else:
-                table.to_parquet(file, index=False)
+        write_table(output, table, index=False)
         write_json(sidecar_of(output), self._sidecar(table))
+
+    def complete(self, output: Path, picture: Path) -> None:
+        """Write a workbook again, with the scores of the model and the picture; do nothing to other files."""
+        if is_workbook(output):
+            table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
+            write_table(output, table, index=False, scores=scores_of([self.forecaster.path]), picture=picture)
 
     def _sidecar(self, table: pd.DataFrame) -> dict[str, Any]:
         model, facts = self.forecaster, self.forecaster.facts

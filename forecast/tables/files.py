@@ -1,8 +1,9 @@
-"""The raw table of a file, by its type: CSV, packed CSV or Parquet."""
+"""The raw table of a file, by its type: text, packed text, a workbook, Parquet, Feather or Arrow."""
 
 import io
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import pandas as pd
 import pyarrow
 
 from forecast.common.errors import InputError
-from forecast.common.files import PACKED, PARQUET, TEXT
+from forecast.common.files import ARROW, PACKED, PARQUET, TEXT, TEXTS, WORKBOOK
 from forecast.tables.formats.layout import RECOGNIZED, Layout
-from forecast.tables.formats.text import check_names, read_text
+from forecast.tables.formats.text import ORIGIN, check_names, read_text, table_of_text
 from forecast.tables.formats.unpacking import read_parquet_bytes
+from forecast.tables.formats.workbooks import read_arrow, read_workbook, with_text_numbers
 
-_DAMAGED_PARQUET = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
+READ = (TEXT, TEXT + PACKED, *TEXTS[1:], *WORKBOOK, PARQUET[0], *ARROW)
+"""Endings of the files that are read, for messages."""
+_DAMAGED = (ValueError, OSError, LookupError, TypeError, AttributeError, OverflowError, pyarrow.ArrowException)
 _SHOWN = 12
 """Largest number of names in a note."""
 MOST_JUMPS = 0.01
@@ -30,32 +34,61 @@ def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.
     path = Path(path)
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder: name a .csv, .csv.gz or .parquet file")
+            raise InputError(f"{path} is a folder: name a file, such as my.csv")
         if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
-        if name.endswith(PARQUET):
-            return _read_parquet(path)
-        if name.endswith((TEXT, TEXT + PACKED)):
-            return read_text(path, layout)
         if not path.exists():
             raise InputError(f"{path}: no such file: check the path")
+        if name.endswith((*PARQUET, *ARROW)):
+            _check_acts(layout, (), path)
+            return _read_columns(path, "Parquet" if name.endswith(PARQUET) else "Arrow")
+        if name.endswith(WORKBOOK):
+            _check_acts(layout, _OF_WORKBOOKS, path)
+            return _read_workbook(path, layout)
+        if name.removesuffix(PACKED).endswith(TEXTS):
+            _check_acts(layout, _OF_TEXT, path)
+            return read_text(path, layout)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
         raise InputError(f"{path}: {reason}: check the path") from error
-    raise InputError(f"{path}: only .csv, .csv.gz and .parquet are read: save the table as one of these")
+    raise InputError(f"{path}: only {', '.join(READ)} are read: save the table as one of these")
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+_OF_TEXT = ("delimiter", "decimal", "thousands", "encoding", "header_row", "skip_footer", "columns")
+_OF_WORKBOOKS = ("decimal", "thousands", "header_row", "skip_footer", "columns", "sheet")
+"""Parts of a layout that act on text files, and on workbooks."""
+
+
+def _check_acts(layout: Layout, acting: Sequence[str], path: Path) -> None:
+    """Raise InputError if a part of the layout is given that such a file does not have."""
+    if idle := [key for key in layout.facts() if key not in acting]:
+        raise InputError(f"{path}: data.{idle[0]}: does not apply to a {path.suffix} file: leave it out")
+
+
+def _read_workbook(path: Path, layout: Layout) -> pd.DataFrame:
+    """Return the table of a sheet; its cells that are text are read as those of a text file."""
+    content, notes = read_workbook(path, layout.sheet)
+    table = table_of_text(content, replace(layout, delimiter=","), path, notes, is_plain=True)
+    row, notes = table.attrs[ORIGIN]
+    table, more = with_text_numbers(table, layout, str(path))
+    table.attrs[ORIGIN] = (row, (*notes, *more))
+    return table
+
+
+def _read_columns(path: Path, kind: str) -> pd.DataFrame:
+    """Return the table of a Parquet, Feather or Arrow file."""
     try:
+        if kind == "Arrow":
+            return read_arrow(path)
         content = io.BytesIO(read_parquet_bytes(path))
         # one thread is as fast at this size, and holds the memory of one column at a time
         return pd.read_parquet(content, engine="pyarrow", use_threads=False, pre_buffer=False)
     except (InputError, FileNotFoundError, PermissionError):
         raise
-    except _DAMAGED_PARQUET as error:
+    except _DAMAGED as error:
         reason = str(error).splitlines()[0][:100] if str(error) else "unknown reason"
-        raise InputError(f"{path} cannot be read as Parquet ({reason}): write the file again") from error
+        raise InputError(f"{path} cannot be read as {kind} ({reason}): write the file again") from error
 
 
 def tidy_names(frame: pd.DataFrame, source: str) -> tuple[pd.DataFrame, tuple[str, ...]]:

@@ -174,7 +174,7 @@ ALL_TARGETS, AS_WRITTEN = Roles(), Reading()
 
 
 def read_series(path: str | os.PathLike[str], roles: Roles = ALL_TARGETS, reading: Reading = AS_WRITTEN) -> Series:
-    """Return the series in a .csv, .csv.gz or .parquet file, as `series_from_frame` reads it."""
+    """Return the series in a file that `read_table` reads, as `series_from_frame` reads it."""
     return series_from_frame(read_table(path, reading.layout), roles, reading, source=os.fspath(path))
 
 

@@ -138,9 +138,9 @@ def test_each_ending_of_a_table_is_read_and_left_out_of_its_name(end: str, tmp_p
     assert name_of(Path(f"my{end}")) == "my"
     with pytest.raises(InputError, match="no such file"):
         read_table(tmp_path / f"my{end}")
-    (tmp_path / "my.txt").touch()
-    with pytest.raises(InputError, match=r"only \.csv, \.csv\.gz and \.parquet are read"):
-        read_table(tmp_path / "my.txt")
+    (tmp_path / "my.doc").touch()
+    with pytest.raises(InputError, match=r"only \.csv, \.csv\.gz, .* are read"):
+        read_table(tmp_path / "my.doc")
 
 
 @pytest.mark.parametrize("row", ["2016-07-01,5", "1.7.2016,5", "01/07/16 10:00,5", "2016-07-01T00:00:00Z,5"])

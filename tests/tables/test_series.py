@@ -160,8 +160,8 @@ def test_a_path_without_a_readable_file_is_refused(tmp_path: Path) -> None:
     refuse("no such file", tmp_path / "none.csv")
     refuse("no such file", tmp_path / "none.parquet")
     refuse("is a folder", tmp_path)
-    (tmp_path / "my.xlsx").write_bytes(b"PK")
-    refuse("only .csv, .csv.gz and .parquet", tmp_path / "my.xlsx")
+    (tmp_path / "my.pages").write_bytes(b"PK")
+    refuse("only .csv, .csv.gz, .tsv", tmp_path / "my.pages")
 
 
 BROKEN = {

@@ -60,13 +60,29 @@ def read_text(path: Path, layout: Layout) -> pd.DataFrame:
     content, notes = as_utf8(content, layout.encoding, path)
     if b"\n" not in content:
         content = content.replace(b"\r", b"\n")
+    return table_of_text(content, layout, path, notes)
+
+
+def table_of_text(
+    content: bytes, layout: Layout, path: Path, notes: tuple[str, ...] = (), *, is_plain: bool = False
+) -> pd.DataFrame:
+    """Return the raw table of UTF-8 text, as `read_text` does; `notes` are those on the file so far.
+
+    `is_plain` says that numbers have a decimal point, whatever the layout says: other ones stay text.
+    """
     delimiter, records, body = _found(content, layout, path)
     header = _checked_header(body, records, path)
     place = min(body.first, len(records.lines) - 1)
     row = records.lines[place] + 1
-    decimal = layout.decimal or _usual_decimal(content, delimiter, records.cells[body.first :], header, layout, path)
+    decimal = (
+        "."
+        if is_plain
+        else layout.decimal or _usual_decimal(content, delimiter, records.cells[body.first :], header, layout, path)
+    )
     table = _parsed(_file_of(content, row - 1, body.footers), header, delimiter, decimal, row, path)
-    table, marks = _with_marks(_without_none(table), layout, decimal, delimiter, str(path))
+    table, marks = _without_none(table), tuple[str, ...]()
+    if not is_plain:
+        table, marks = _with_marks(table, layout, decimal, delimiter, str(path))
     if delimiter != ",":
         notes = (*notes, f"cells are separated by {DELIMITERS.get(delimiter, repr(delimiter))}")
     table.attrs[ORIGIN] = (row, (*notes, *marks, *body.notes))

@@ -23,7 +23,7 @@ DEFAULT_MIB = 256
 MOST_COLUMNS = 20_000
 """Largest number of columns of a table."""
 
-_CELL, _OBJECT = 8, 64
+CELL, OBJECT = 8, 64
 """Bytes of a number, and of a Python object."""
 
 _PIECE, _ROWS = 2**20, 2**15
@@ -71,7 +71,7 @@ def read_gzip(path: Path) -> bytes:
         while piece := _next_piece(unpacked, path):
             size += len(piece)
             cells += piece.count(b",") + piece.count(b"\n")
-            if max(size, _CELL * cells) > limit:
+            if max(size, CELL * cells) > limit:
                 raise refuse_large(path)
             pieces.append(piece)
     return b"".join(pieces)
@@ -103,12 +103,12 @@ def read_parquet_bytes(path: Path) -> bytes:
     size, texts = 0, []
     for field in file.schema_arrow:
         kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
-        if _is_text(kind):
+        if is_text(kind):
             texts.append(field.name)
         elif not (pyarrow.types.is_primitive(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind)):
             raise InputError(f"{path}, column {field.name!r}: holds {kind}: remove it from the file, or write numbers")
-        plain = _is_text(kind) or pyarrow.types.is_timestamp(kind) or not pyarrow.types.is_temporal(kind)
-        size += rows * (_CELL if plain and not pyarrow.types.is_decimal(kind) else _OBJECT)
+        plain = is_text(kind) or pyarrow.types.is_timestamp(kind) or not pyarrow.types.is_temporal(kind)
+        size += rows * (CELL if plain and not pyarrow.types.is_decimal(kind) else OBJECT)
     if size > limit_bytes():
         raise refuse_large(path)
     if texts:
@@ -116,7 +116,8 @@ def read_parquet_bytes(path: Path) -> bytes:
     return content
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Return whether a type of Arrow is text or bytes."""
     types = pyarrow.types
     tests = (types.is_string, types.is_large_string, types.is_string_view)
     return any(test(kind) for test in (*tests, types.is_binary, types.is_large_binary, types.is_binary_view))

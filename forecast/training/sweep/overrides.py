@@ -105,9 +105,6 @@ def _hash(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:8]
 
 
-TABLE_ENDS = (*ENDINGS, ".tsv", ".txt", ".xlsx")
-"""File name endings of tables."""
-
 REFUSED = {
     "experimental_rerun": "executes a pickle file: type the command line of the run instead",
     "config_path": "the configuration is conf/: add files of your own with --config-dir",
@@ -148,7 +145,7 @@ def check_words(words: Sequence[str]) -> None:
     for word in words:
         key, _, value = word.partition("=")
         value = value.strip("'\"")
-        if key == "data" and ("/" in value or value.lower().endswith(TABLE_ENDS)):
+        if key == "data" and ("/" in value or value.lower().endswith(ENDINGS)):
             meant = shlex.quote(value_word("data.path", value.replace("\\", "")))
             raise InputError(f"{word}: data= takes the name of a file in conf/data: use data=csv {meant}")
         if key == "resume" and value.endswith(","):
