@@ -87,7 +87,7 @@ def _is_dated(cells: list[Any]) -> bool:
         return False
     import pandas as pd  # imported here: most workbooks have one sheet, or cells that are dates
 
-    from forecast.tables.times.timestamps import holds_times
+    from forecast.tables.times.forms import holds_times
 
     return holds_times(pd.Series(texts, dtype=object))
 
