@@ -34,7 +34,7 @@ _MARKED = re.compile(r"\s*[+\-\u2212]?\s*\d+[.,'\u2019\s][\d.,'\u2019\s]*")
 
 
 def write_sheet(path: str, output: str, sheet: str | int | None, memory_bytes: int, most_bytes: int) -> dict[str, Any]:
-    """Write a sheet of a workbook as text to `output`; return its name and those of all sheets that are not empty.
+    """Write a sheet of a workbook as text to `output`; return its name and those of the sheets to choose from.
 
     `sheet` is its name, or its number from 1. Without it the first sheet with a column of dates is written, or the only
     one that is not empty. The name is None if no sheet is chosen. `large` says that the text is over `most_bytes`.
@@ -47,14 +47,29 @@ def write_sheet(path: str, output: str, sheet: str | int | None, memory_bytes: i
         kinds, seen = python_calamine.SheetTypeEnum, python_calamine.SheetVisibleEnum
         sheets = [facts for facts in book.sheets_metadata if facts.typ == kinds.WorkSheet]
         names = [facts.name for facts in sheets]
-        chosen = None if sheet is None else _named(sheet, names)
         if sheet is None:
             visible = [facts.name for facts in sheets if facts.visible == seen.Visible] or names
-            names = [name for name in visible if _start(book.get_sheet_by_name(name))]
-            dated = (name for name in names if _has_dates(_start(book.get_sheet_by_name(name))))
-            chosen = names[0] if len(names) == 1 else next(dated, None)
-        large = chosen is not None and not _write(book.get_sheet_by_name(chosen), Path(output), most_bytes)
-    return {"sheet": chosen, "sheets": names, "large": large}
+            chosen, names = _dated(book, visible)
+        else:
+            name = _named(sheet, names)
+            chosen = None if name is None else book.get_sheet_by_name(name)
+        large = chosen is not None and not _write(chosen, Path(output), most_bytes)
+    return {"sheet": None if chosen is None else chosen.name, "sheets": names, "large": large}
+
+
+def _dated(book: Any, names: list[str]) -> tuple[Any, list[str]]:
+    """Return the first sheet with a column of dates, and all names; without one the only sheet with cells, and those.
+
+    A sheet is parsed once, and not at all behind the first with dates.
+    """
+    filled: list[Any] = []
+    for name in names:
+        sheet = book.get_sheet_by_name(name)
+        if rows := _start(sheet):
+            if _has_dates(rows):
+                return sheet, names
+            filled.append(sheet)
+    return filled[0] if len(filled) == 1 else None, [sheet.name for sheet in filled]
 
 
 def _named(sheet: str | int, names: Sequence[str]) -> str | None:
@@ -126,11 +141,11 @@ def _chunks(first: list[list[Any]], rows: Iterator[list[Any]]) -> Iterable[list[
 
 def _text(cell: Any, timed: bool) -> str:
     """Return a cell as text of one line; `timed` says that the dates of its column have a time of day."""
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 1e15 else repr(cell)
     if isinstance(cell, str):
         text = " ".join(cell.splitlines()) if "\n" in cell or "\r" in cell else cell
         return text + NUMBER_AS_TEXT if _MARKED.fullmatch(text) else text
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() and abs(cell) < 1e15 else repr(cell)
     if isinstance(cell, datetime):
         return _whole_second(cell).isoformat(" ")
     if isinstance(cell, date):
