@@ -77,9 +77,7 @@ class Ensemble:
         """Return the mean forecasts from every origin of a stretch of `frame`; see `Forecaster.backtest`."""
         return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
 
-    def rolling(
-        self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame"
-    ) -> Rolling:
+    def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand; the longest look-back reads the table."""
         self.check_question(question)
         reader = max(self.members, key=lambda member: member.context_length)

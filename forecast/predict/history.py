@@ -191,7 +191,9 @@ class History:
         """Number of rows after the last target value of each series, (S,)."""
         count = np.zeros(len(self.whole.names), dtype=np.int64)
         for table in self.whole.series.ahead:
-            np.add.at(count, [self._code[name] for name in table.ids or [()] * len(table.rows) if name in self._code], 1)
+            np.add.at(
+                count, [self._code[name] for name in table.ids or [()] * len(table.rows) if name in self._code], 1
+            )
         return count
 
 
@@ -204,7 +206,8 @@ def read_history(
 ) -> History:
     """Return a table for a backtest of a model; raise InputError if it does not fit or has no origin.
 
-    `checked` reads and checks a table as `predict` does. Values after the last origin are only compared with: they may be missing, or wrong.
+    `checked` reads and checks a table as `predict` does. Values after the last origin are only compared with: they may
+    be missing, or wrong.
     """
     whole = _rows_of(_as_written(model.contract, frame, source), model.frequency)
     whole_past = History(model, whole, whole, np.empty(0, np.int64))
@@ -301,7 +304,7 @@ def before(history: History, place: int) -> Series:
 
 
 def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.ndarray]:
-    """Return the panel of the series `codes` with the rows that forecasts from a place on read, and their stops (S,)."""
+    """Return a panel of the series `codes`, with the rows that forecasts from a place read, and the stops (S,)."""
     series, model, past = history.past.series, history.model, history.past
     assert series.ids is not None
     reach = max(model.context_length, seasonal_period(model.frequency))
@@ -338,4 +341,3 @@ def _with_last_values(series: Series, stops: np.ndarray, starts: np.ndarray, mod
                 values[last + 1 : stop, column] = values[last, column]
     frame = pd.DataFrame(values, index=series.frame.index, columns=series.frame.columns)
     return replace(series, frame=frame)
-

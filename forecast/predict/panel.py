@@ -208,9 +208,7 @@ class PanelForecaster(TrainedModel):
         """
         return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
 
-    def rolling(
-        self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame"
-    ) -> Rolling:
+    def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
         history = read_history(self, self.checked, frame, origins, source)

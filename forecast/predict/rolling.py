@@ -32,8 +32,10 @@ class Block:
     ends: Mapping[float, tuple[np.ndarray, np.ndarray]]
 
     def table(self, targets: Sequence[str], decimals: Mapping[str, int]) -> pd.DataFrame:
-        """Return a row for each target, forecast and step."""
-        return pd.concat([self._of(place, name, decimals) for place, name in enumerate(targets)], ignore_index=True)
+        """Return a row for each forecast, target and step."""
+        parts = [self._of(place, name, decimals) for place, name in enumerate(targets)]
+        rows = np.arange(self.values.size).reshape(len(parts), len(self.values), -1)
+        return pd.concat(parts, ignore_index=True).iloc[rows.swapaxes(0, 1).ravel()]
 
     def _of(self, place: int, target: str, decimals: Mapping[str, int]) -> pd.DataFrame:
         count, horizon, _ = self.values.shape

@@ -42,7 +42,11 @@ def test_a_backtest_is_a_loop_of_forecasts_of_shorter_tables(
         own = model.predict(table[table["date"] < origin], levels=[80])
         for target, part in rows.groupby("series"):
             assert list(part["time"]) == list(own.index)
-            for name, other in (("value", target), ("lower_80", f"{target}_lower_80"), ("upper_80", f"{target}_upper_80")):
+            for name, other in (
+                ("value", target),
+                ("lower_80", f"{target}_lower_80"),
+                ("upper_80", f"{target}_upper_80"),
+            ):
                 assert difference(part[name], own[other]) < 1e-5
             truth = table.set_index("date").loc[own.index, target]
             np.testing.assert_array_equal(part["truth"], truth)
@@ -83,9 +87,7 @@ def test_a_series_that_ends_earlier_has_fewer_origins_and_the_same_forecasts(
     pd.testing.assert_frame_equal(shorter.drop(columns="truth"), same.drop(columns="truth"))
 
 
-def test_a_gap_before_an_origin_is_refused_by_name_if_training_had_none(
-    model: Forecaster, tiny_run: TinyRun
-) -> None:
+def test_a_gap_before_an_origin_is_refused_by_name_if_training_had_none(model: Forecaster, tiny_run: TinyRun) -> None:
     table = tiny_run.table.copy()
     table.loc[600, "air"] = np.nan
     with pytest.raises(InputError, match=r"'air' has no value at 2016-07-26 00:00:00, and the model was trained"):
