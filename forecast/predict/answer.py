@@ -1,5 +1,6 @@
 """The answer of a trained model to a question: forecast, intervals, naive forecast, warnings."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from forecast.evaluation.adaptive import SPAN, RowErrors, stretched
 from forecast.evaluation.intervals import middle
 from forecast.evaluation.limits import WindowLimits
 from forecast.model.normalization import window_spread
-from forecast.model.original_units import Context
+from forecast.model.original_units import Context, stack
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.exported import Exported
 from forecast.predict.forecast import Forecast, Question
@@ -36,12 +37,32 @@ class _Scale:
     forecasts: int
 
 
-def answer(forecaster: TrainedModel, series: Series, question: Question) -> Forecast:
-    """Return the forecast of the steps after a checked series, with the intervals of a question."""
+def answers(forecaster: TrainedModel, several: Sequence[Series], question: Question) -> list[Forecast]:
+    """Return the forecast of the steps after each checked series, with the intervals of a question.
+
+    The model is called once for all of them, unless it was exported for one window. All or none have filled values.
+    """
     forecaster.check_question(question)
-    context, dates = forecaster.context(series, beyond_training=question.beyond_training)
+    if forecaster.batch is not None and len(several) > 1:
+        return [forecast for one in several for forecast in answers(forecaster, [one], question)]
+    pairs = [forecaster.context(series, beyond_training=question.beyond_training) for series in several]
     with torch.inference_mode():
-        output = forecaster.model(*context)
+        outputs = forecaster.model(*stack([context for context, _ in pairs]))
+    return [
+        _answer(forecaster, series, context, dates, output[None], question)
+        for series, (context, dates), output in zip(several, pairs, outputs, strict=True)
+    ]
+
+
+def _answer(
+    forecaster: TrainedModel,
+    series: Series,
+    context: Context,
+    dates: pd.DatetimeIndex,
+    output: Tensor,
+    question: Question,
+) -> Forecast:
+    """Return the forecast after a series from the model's `output` (1, h, C_out) or (1, h, C_out, K)."""
     limits = limits_of(forecaster, context)
     if limits is not None:
         output = limits.clip(output)

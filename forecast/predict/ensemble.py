@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from forecast.common.errors import InputError
 from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.history import Origins
 from forecast.predict.panel import PanelForecaster, is_of_panel
+from forecast.predict.rolling import Rolling, blocks_of_series
 from forecast.predict.scores import network_forecasts, origins_of, score_table
 from forecast.predict.shown import Shown
 from forecast.runs.ensemble import ENSEMBLE, with_members
@@ -126,6 +129,25 @@ class Ensemble(Shown):
 
         return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
 
+    def backtest(
+        self,
+        frame: pd.DataFrame,
+        start: str | pd.Timestamp,
+        end: str | pd.Timestamp | None = None,
+        step: str | int | None = None,
+        *,
+        levels: Sequence[float] = (),
+    ) -> pd.DataFrame:
+        """Return the mean forecasts from every origin of a stretch of `frame`; see `Forecaster.backtest`."""
+        return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
+
+    def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
+        """Return the forecasts of `backtest`, which are computed on demand; the longest look-back reads the table."""
+        self.check_question(question)
+        reader = max(self.members, key=lambda member: member.context_length)
+        history = reader.history(frame, origins, source)
+        return Rolling(history, partial(blocks_of_series, self.answers, history, question))
+
     def check_question(self, question: Question) -> None:
         """Raise InputError if a member cannot answer a question."""
         for member in self.members:
@@ -133,7 +155,12 @@ class Ensemble(Shown):
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the mean of the members' forecasts of a checked series, and of their interval ends."""
-        return self._mean([member.answer(series, question) for member in self.members])
+        return self.answers([series], question)[0]
+
+    def answers(self, several: Sequence[Series], question: Question) -> list[Forecast]:
+        """Return the mean forecasts of `answer` for several checked series; all or none have filled values."""
+        each = [member.answers(several, question) for member in self.members]
+        return [self._mean(forecasts) for forecasts in zip(*each, strict=True)]
 
     def _mean(self, forecasts: Sequence[Forecast]) -> Forecast:
         return mean_of(forecasts).rounded(self.members[0].decimals, self.members[0].whole)

@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from forecast.evaluation.adaptive import Forms
 from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
-from forecast.predict.answer import answer, known_warnings, warnings_of
+from forecast.predict.answer import answers, known_warnings, warnings_of
 from forecast.predict.contexts import Model, TrainedModel
 from forecast.predict.exported import open_exported
 from forecast.predict.facts import calibration_of_run, calibration_of_text
 from forecast.predict.forecast import Forecast, Question
+from forecast.predict.history import History, Origins, read_history
 from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
+from forecast.predict.rolling import Rolling, blocks_of_series
 from forecast.predict.scores import network_forecasts, origins_of, score_table
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
@@ -126,7 +129,7 @@ class Forecaster(TrainedModel):
 
         `known` are more files with known covariates of the horizon: the first with a value counts, the input last.
         """
-        series = self._checked(read_as_trained(self.contract, path), str(path))
+        series = self.checked(read_as_trained(self.contract, path), str(path))
         for other in reversed(known):
             series = self._with_known(series, read_as_trained(self.contract, other), str(other))
         return self._with_unknown_noted(series)
@@ -240,6 +243,56 @@ class Forecaster(TrainedModel):
 
         return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
 
+    def backtest(
+        self,
+        frame: pd.DataFrame,
+        start: str | pd.Timestamp,
+        end: str | pd.Timestamp | None = None,
+        step: str | int | None = None,
+        *,
+        levels: Sequence[float] = (),
+    ) -> pd.DataFrame:
+        """Forecast from every origin of a stretch of `frame`, each with what was known then.
+
+        Parameters
+        ----------
+        frame
+            As for `predict`. Known covariates of later rows count as known; targets and past covariates do not.
+        start
+            The first time that is forecast.
+        end
+            No forecast begins after it; None: the last one has a whole horizon of rows.
+        step
+            Time between two origins, such as "7d" or "1MS", or a number of rows; None: the horizon.
+        levels
+            Central intervals in per cent.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each origin, target and step: origin (the first time that is forecast), time, step, series,
+            value, lower_80 and upper_80 of each level, naive (the seasonal naive forecast) and truth, in original
+            units.
+
+        Raises
+        ------
+        InputError
+            If no forecast can begin there, or `predict` would refuse the rows before the last origin.
+        """
+        return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
+
+    def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
+        """Return the forecasts of `backtest`, which are computed on demand."""
+        self.check_question(question)
+        history = self.history(frame, origins, source)
+        return Rolling(history, partial(blocks_of_series, self.answers, history, question))
+
+    def history(self, frame: pd.DataFrame, origins: Origins, source: str = "the frame") -> History:
+        """Return the table of a backtest; the limit of rows of training holds before each origin."""
+        reading = replace(self.contract.reading, last_rows=None)
+        unlimited = replace(self, contract=replace(self.contract, reading=reading))
+        return read_history(self, unlimited.checked, self._table(frame), origins, source)
+
     def forecast(
         self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None, question: Question
     ) -> Forecast:
@@ -256,12 +309,16 @@ class Forecaster(TrainedModel):
 
     def series_of(self, frame: Any, known: Any) -> Series:
         """Return the checked series of a table, with a table of known covariates."""
-        series = frame if isinstance(frame, Series) else self._checked(self._table(frame), "the frame")
+        series = frame if isinstance(frame, Series) else self.checked(self._table(frame), "the frame")
         return series if known is None else self._with_known(series, known, "the known table")
 
     def answer(self, series: Series, question: Question) -> Forecast:
         """Return the forecast of the steps after a checked series, with the intervals of a question."""
-        return answer(self, series, question).rounded(self.decimals, self.whole)
+        return self.answers([series], question)[0]
+
+    def answers(self, several: Sequence[Series], question: Question) -> list[Forecast]:
+        """Return the forecasts of `answer` for several checked series; all or none have filled values."""
+        return [forecast.rounded(self.decimals, self.whole) for forecast in answers(self, several, question)]
 
     def warnings(self, series: Series) -> list[str]:
         """Return warnings about look-back and horizon of a checked series and about the model, in words."""
@@ -315,7 +372,8 @@ class Forecaster(TrainedModel):
             labels = labels.where(labels.notna(), own)
         return replace(series, ahead=tuple(tables))
 
-    def _checked(self, frame: pd.DataFrame, source: str) -> Series:
+    def checked(self, frame: pd.DataFrame, source: str) -> Series:
+        """Return the series of a frame, checked and repaired as in training; raise InputError if it does not fit."""
         contract = self.contract
         with without_training_options():
             series = series_with_unread(read_input(contract, frame, source), contract.encoder, contract.unread)

@@ -56,13 +56,8 @@ def read_input(contract: DataContract, frame: pd.DataFrame, source: str) -> Seri
     """
     frame, notes = tidy_names(frame, source)
     frame = upright(frame, source, contract.reading.time_format.date_format, time_column=contract.time_column).frame
-    present = list(frame.columns)
-    if missing := [name for name in contract.columns if name not in present]:
-        raise MissingColumns(
-            f"{source} has no column {missing[0]!r}, which the model was trained on, only "
-            f"{', '.join(present[:12])}: use the columns of training"
-        )
-    series = _at_frequency(contract, frame, source, _time_column_of(contract, frame, source))
+    check_columns(contract, frame, source)
+    series = _at_frequency(contract, frame, source, time_column_of(contract, frame, source))
     if series.ids is not None:
         raise InputError(
             f"{source}: a long table of {len(series.ids):,} series, the first {series.ids.shown(0)}; the model was "
@@ -80,7 +75,17 @@ def read_input(contract: DataContract, frame: pd.DataFrame, source: str) -> Seri
     return replace(series, notes=(*notes, *series.notes, *gaps))
 
 
-def _time_column_of(contract: DataContract, frame: pd.DataFrame, source: str) -> str | None:
+def check_columns(contract: DataContract, frame: pd.DataFrame, source: str) -> None:
+    """Raise MissingColumns if a table lacks a column of ids or one that the model reads."""
+    present = list(frame.columns)
+    if missing := [name for name in (*contract.roles.ids, *contract.columns) if name not in present]:
+        raise MissingColumns(
+            f"{source} has no column {missing[0]!r}, which the model was trained on, only "
+            f"{', '.join(present[:12])}: use the columns of training"
+        )
+
+
+def time_column_of(contract: DataContract, frame: pd.DataFrame, source: str) -> str | None:
     """Return the time column of training, None if the table lacks it and at most one other holds its times."""
     own, time_format = contract.time_column, contract.reading.time_format
     if own in frame.columns:

@@ -23,8 +23,10 @@ from forecast.model.normalization import window_spread
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.facts import calibration_of_run
 from forecast.predict.forecast import Question
-from forecast.predict.input import MissingColumns, read_as_trained, without_training_options
+from forecast.predict.history import History, Origins, around, read_history
+from forecast.predict.input import MissingColumns, check_columns, read_as_trained, without_training_options
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
+from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
@@ -145,7 +147,7 @@ class PanelForecaster(TrainedModel):
         `known` are more tables with known covariates of the horizon: the first with a value counts, the input last.
         `ids` are the series to keep; empty: all.
         """
-        series = self._checked(read_as_trained(self.contract, path), str(path), ids)
+        series = self.checked(read_as_trained(self.contract, path), str(path), ids)
         for other in reversed(known):
             series = self._with_known(series, read_as_trained(self.contract, other), str(other))
         return series
@@ -251,24 +253,55 @@ class PanelForecaster(TrainedModel):
 
     def _series(self, frame: Any, known: Any, ids: Wanted) -> Series:
         """Return the checked panel of a table, with a table of known covariates."""
-        series = self._checked(as_frame(frame), "the frame", ids)
+        series = self.checked(as_frame(frame), "the frame", ids)
         return series if known is None else self._with_known(series, as_frame(known, "known"), "the known table")
 
-    def _checked(self, frame: pd.DataFrame, source: str, ids: Wanted) -> Series:
+    def backtest(
+        self,
+        frame: pd.DataFrame,
+        start: str | pd.Timestamp,
+        end: str | pd.Timestamp | None = None,
+        step: str | int | None = None,
+        *,
+        levels: Sequence[float] = (),
+    ) -> pd.DataFrame:
+        """Forecast each series from every origin of a stretch of `frame`; see `Forecaster.backtest`.
+
+        The column series has the id, several labels joined by a comma, and the column target the name of the target. A
+        series without `least_context` rows before an origin, or without a value after it, is left out there.
+        """
+        return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
+
+    def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
+        """Return the forecasts of `backtest`, which are computed on demand."""
+        self.check_question(question)
+        history = read_history(self, self.checked, frame, origins, source)
+        return Rolling(history, lambda places: [self._block(history, place, question) for place in places])
+
+    def _block(self, history: History, place: int, question: Question) -> Block:
+        """Return the forecasts from a place of the grid, of the series that have enough rows before it."""
+        series, stops = around(history, place, history.ready(place))
+        found = self.forecast_from(series, stops, question)
+        names = found.ids.names
+        return Block(
+            origins=history.whole.grid[[place] * len(names)],
+            names=names,
+            dates=found.dates,
+            values=found.values,
+            naive=found.naive,
+            truth=history.truth(place, names),
+            ends=found.ends,
+        )
+
+    def checked(self, frame: pd.DataFrame, source: str, ids: Wanted = ()) -> Series:
         """Return the panel of a frame, checked and repaired as in training, with the series that are asked for."""
         contract = self.contract
         frame, notes = tidy_names(frame, source)
         frame = upright(
             frame, source, contract.reading.time_format.date_format, contract.roles.ids, is_panel=True
         ).frame
-        present = list(frame.columns)
-        wanted = [*contract.roles.ids, *contract.columns]
-        if missing := [name for name in wanted if name not in present]:
-            raise MissingColumns(
-                f"{source} has no column {missing[0]!r}, which the model was trained on, only "
-                f"{', '.join(present[:12])}: use the columns of training"
-            )
-        column = contract.time_column if contract.time_column in present else None
+        check_columns(contract, frame, source)
+        column = contract.time_column if contract.time_column in frame.columns else None
         reading = replace(
             contract.reading,
             time_column=column,

@@ -88,7 +88,7 @@ def test_batches_change_nothing(
 def test_the_padding_before_a_short_series_changes_nothing(model: PanelForecaster, value: float) -> None:
     table = stores()
     short = table.groupby("store").tail(FUTURE + 20)  # a look-back has 48 rows
-    series = model._checked(short, "the frame", ())
+    series = model.checked(short, "the frame", ())
     assert series.ids is not None
     inputs = PanelInputs.of(model, series, series.ids.offsets[1:], beyond_training=False).at(np.arange(10))
     assert inputs.past_observed is not None

@@ -1,0 +1,1 @@
+"""How a model would have done, and how an earlier forecast did."""

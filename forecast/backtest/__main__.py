@@ -1,0 +1,128 @@
+"""How would a model have done: `forecast backtest --run latest --input my.csv --from 2017-01-01 --step 7d`."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from forecast.common.cli import finish
+from forecast.common.errors import InputError
+from forecast.common.files import sha256
+from forecast.common.text import counted, duration
+
+if TYPE_CHECKING:
+    from forecast.predict.rolling import Rolling
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m forecast.backtest",
+        description="Forecast from every origin of a past stretch, each with what was known then, and compare with "
+        "what came. Writes forecasts.parquet, scores.csv, backtest.json and backtest.html into a folder. The same "
+        "command continues one that was stopped.",
+    )
+    parser.add_argument(
+        "--run",
+        action="append",
+        default=[],
+        help="folder of a finished run (default: latest); several times for the mean of their forecasts",
+    )
+    parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet file with the columns of training")
+    parser.add_argument("--from", dest="start", required=True, metavar="time", help="the first time that is forecast")
+    parser.add_argument(
+        "--to", dest="end", metavar="time", help="no forecast begins after it (default: the last with a whole horizon)"
+    )
+    parser.add_argument(
+        "--step", metavar="step", help="time between two origins, such as 7d, or rows (default: the horizon)"
+    )
+    parser.add_argument("--levels", nargs="+", default=[], type=float, metavar="PERCENT", help="central intervals")
+    parser.add_argument(
+        "--output", default=Path("backtest"), type=Path, metavar="folder", help="folder to write (default: backtest)"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    options = _parser().parse_args(arguments)
+    asked = Asked(options.start, options.end, options.step, tuple(options.levels))
+    return finish(lambda: backtest(options.run, options.input, options.output, asked))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The origins and intervals of a backtest, as typed."""
+
+    start: str
+    end: str | None = None
+    step: str | None = None
+    levels: tuple[float, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the words by the names of their options."""
+        return {"--from": self.start, "--to": self.end, "--step": self.step, "--levels": list(self.levels)}
+
+
+def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> None:
+    """Write the backtest of a model on a table into a folder, and print how it did."""
+    if not source.exists():  # before the seconds that torch takes to import
+        raise InputError(f"{source}: no such file: check the path")
+    from forecast.backtest.outcome import write_outcome
+    from forecast.backtest.page import PAGE
+    from forecast.backtest.parts import Folder
+    from forecast.predict.ensemble import Ensemble, load
+    from forecast.predict.forecast import Question
+    from forecast.predict.history import Origins
+    from forecast.predict.input import read_as_trained
+    from forecast.runs.run import Run
+
+    paths = [Run.open_and_say(run).path if run == "latest" else Path(run) for run in runs or ["latest"]]
+    predictor = load(*paths)
+    members = predictor.members if isinstance(predictor, Ensemble) else [predictor]
+    folder = Folder(output, _plan([str(member.facts and member.facts.weights) for member in members], source, asked))
+    folder.check()
+    frame = read_as_trained(members[0].contract, source)
+    origins = Origins(asked.start, asked.end, asked.step)
+    rolling = predictor.rolling(frame, origins, Question(asked.levels), str(source))
+    print(_opening(rolling), flush=True)
+    folder.open()
+    groups = rolling.groups()
+    _print_time(rolling, sum(len(groups[number]) for number in folder.missing(len(groups))))
+    forecasts = folder.fill([partial(rolling.at, group) for group in groups])
+    facts = {"models": [str(member.path) for member in members], "input": source.name, **asked.facts()}
+    for line in write_outcome(output, source.name, rolling.history, forecasts, facts):
+        print(line)
+    print(f"backtest: {shlex.quote(str(output / PAGE))}")
+
+
+def _plan(weights: list[str], source: Path, asked: Asked) -> dict[str, Any]:
+    """Return what decides the forecasts of a backtest, by the option that says it."""
+    return {"--run": weights, "--input": sha256(source), **asked.facts()}
+
+
+def _opening(rolling: "Rolling") -> str:
+    """Return the line on the origins before they are forecast."""
+    history = rolling.history
+    times, out = history.times, history.left_out
+    more = f"; {counted(out, 'more origin')} left out, without enough rows or a value to compare with" if out else ""
+    return f"{counted(len(times), 'origin')} from {times[0]} to {times[-1]}, {history.model.horizon} steps each{more}"
+
+
+def _print_time(rolling: "Rolling", count: int) -> None:
+    """Print about how long the origins that are still to be forecast take, from the time of the first."""
+    if not count:
+        print("All forecasts are there already.", flush=True)
+        return
+    rolling.at(rolling.places[:1])  # the first call takes longer
+    began = monotonic()
+    rolling.at(rolling.places[:1])
+    print(f"{counted(count, 'origin')} to forecast: about {duration((monotonic() - began) * count)}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,343 @@
+"""The past of a table, cut so that each forecast of a backtest reads only what was known when it began."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from forecast.common.errors import InputError
+from forecast.data.calendar import seasonal_period
+from forecast.data.contract import DataContract
+from forecast.predict.contexts import TrainedModel
+from forecast.predict.input import check_columns, time_column_of
+from forecast.tables.files import tidy_names
+from forecast.tables.labels import decode_labels
+from forecast.tables.panel import Id
+from forecast.tables.series import Ahead, Series, series_from_frame
+from forecast.tables.times.frequency import (
+    frequency_offset,
+    from_wall_time,
+    grid_places,
+    to_wall_time,
+    whole_grid,
+)
+
+Time = str | pd.Timestamp
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The times at which the forecasts of a backtest begin.
+
+    Parameters
+    ----------
+    start
+        The first time that is forecast.
+    end
+        No forecast begins after it; None: the last one has a whole horizon of rows.
+    step
+        Time between two origins, such as "7d" or "1MS", or a number of rows; None: the horizon.
+    """
+
+    start: Time
+    end: Time | None = None
+    step: str | int | None = None
+
+    def places(self, grid: pd.DatetimeIndex, horizon: int) -> np.ndarray:
+        """Return the rising places of the origins on the grid of a table; raise InputError if there are none."""
+        start = _time(self.start, grid, "start")
+        last = grid[-min(horizon, len(grid))] if self.end is None else min(_time(self.end, grid, "end"), grid[-1])
+        first = int(grid.searchsorted(start))
+        stop = int(grid.searchsorted(last, side="right"))
+        if first >= stop:
+            reach = f"the last forecast can begin at {last}" if self.end is None else f"the end is {last}"
+            raise InputError(f"start {start}: {reach} and the table goes from {grid[0]} to {grid[-1]}: start earlier")
+        step = horizon if self.step is None else self.step
+        if isinstance(step, int) or step.isdecimal():
+            if int(step) < 1:
+                raise InputError(f"step {step}: is not a number of rows above 0: give such a number, or a time as 7d")
+            return np.arange(first, stop, int(step))
+        return self._by_time(grid, first, stop)
+
+    def _by_time(self, grid: pd.DatetimeIndex, first: int, stop: int) -> np.ndarray:
+        """Return the places of the first rows at or after each step of time."""
+        wall = grid.tz_localize(None) if grid.tz is None else to_wall_time(grid)
+        words = str(self.step)
+        try:
+            offset = frequency_offset(words[:-1] + "D" if words.endswith("d") else words)
+            wanted = pd.date_range(wall[first], wall[stop - 1], freq=offset)
+        except (InputError, ValueError):
+            raise InputError(f"step {words}: is not a time above 0: give one such as 7d, 24h or 1MS") from None
+        if len(wanted) > stop - first:
+            raise InputError(f"step {self.step}: is shorter than the step of the table: give 1 for every row")
+        if grid.tz is not None:
+            wanted = from_wall_time(wanted, grid.tz)
+        return np.unique(grid.searchsorted(wanted))
+
+
+def _time(time: Time, grid: pd.DatetimeIndex, name: str) -> pd.Timestamp:
+    """Return a time in the zone of the grid; raise InputError if it is none."""
+    try:
+        stamp = pd.Timestamp(time)
+        if pd.isna(stamp):
+            raise ValueError
+    except ValueError:
+        raise InputError(f"{name} {time!r}: is not a time: write it as 2017-01-31 or 2017-01-31 06:00") from None
+    if stamp.tz is not None and grid.tz is None:
+        raise InputError(f"{name} {time}: has a time zone and the table has none: leave the zone out")
+    if grid.tz is None:
+        return stamp
+    zoned = from_wall_time(pd.DatetimeIndex([stamp]), grid.tz)[0] if stamp.tz is None else stamp.tz_convert(grid.tz)
+    return pd.Timestamp(zoned)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one or many series on the common `grid` of times.
+
+    `series` begin at the places `first` (S,) of the grid, and at the rows `offsets` (S + 1,); `names` are their ids.
+    """
+
+    series: Series
+    grid: pd.DatetimeIndex
+
+    @cached_property
+    def names(self) -> tuple[Id, ...]:
+        return ((),) if self.series.ids is None else self.series.ids.names
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        ids = self.series.ids
+        return np.array([0, len(self.series.frame)]) if ids is None else ids.offsets
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        index = pd.DatetimeIndex(self.series.frame.index)
+        return np.asarray(self.grid.get_indexer(index[self.offsets[:-1]]))
+
+    def at(self, place: int) -> np.ndarray:
+        """Return the row (S,) of each series at a place of the grid, which may lie outside the series."""
+        return np.asarray(self.offsets[:-1] + place - self.first)
+
+    def ready(self, place: int, least: int, targets: Sequence[str]) -> np.ndarray:
+        """Return which series (S,) have enough rows before a place, and a target value in the last of them."""
+        stops = self.at(place)
+        enough = (stops - self.offsets[:-1] >= least) & (stops <= self.offsets[1:])
+        measured = self.series.observed_of(targets)
+        if measured is None:
+            return enough
+        return enough & np.asarray(measured)[(stops - 1).clip(0, len(measured) - 1)].any(1)
+
+
+@dataclass(frozen=True)
+class History:
+    """A table for a backtest.
+
+    Attributes
+    ----------
+    past
+        The rows before the last origin, checked and repaired as in training.
+    whole
+        All rows, whose measured targets are the truth.
+    places
+        The origins, as places on the grid.
+    """
+
+    model: TrainedModel
+    past: Rows
+    whole: Rows
+    places: np.ndarray
+    left_out: int = 0
+
+    @property
+    def times(self) -> pd.DatetimeIndex:
+        """The time of each origin."""
+        return self.whole.grid[self.places]
+
+    def truth(self, place: int, names: Sequence[Id]) -> np.ndarray:
+        """Return the measured targets (S, h, C) of the steps from a place on; NaN where there is none."""
+        whole, steps = self.whole, np.arange(self.model.horizon)
+        codes = np.array([self._code[name] for name in names])
+        rows = whole.at(place)[codes, None] + steps
+        inside = (rows >= whole.offsets[codes, None]) & (rows < whole.offsets[codes + 1, None])
+        return np.where(inside[..., None], self._measured[np.where(inside, rows, 0)], np.nan)
+
+    @cached_property
+    def _measured(self) -> np.ndarray:
+        return self.whole.series.measured[self.model.targets].to_numpy(np.float64)
+
+    @cached_property
+    def _code(self) -> dict[Id, int]:
+        return {name: code for code, name in enumerate(self.whole.names)}
+
+    def ready(self, place: int) -> np.ndarray:
+        """Return the codes of the series in `past` that can be forecast from a place on and have a truth."""
+        codes = np.flatnonzero(self.past.ready(place, self.model.least_context, self.model.targets))
+        return codes[self.can_be_scored(place, [self.past.names[code] for code in codes])] if len(codes) else codes
+
+    def can_be_scored(self, place: int, names: Sequence[Id]) -> np.ndarray:
+        """Return which series have a truth after a place, and all known covariates of the horizon."""
+        some = np.isfinite(self.truth(place, names)).any((1, 2))
+        if not self.model.contract.known:
+            return np.asarray(some)
+        codes = np.array([self._code[name] for name in names])
+        ends = self.whole.offsets[1:][codes] + self._ahead[codes]
+        return np.asarray(some & (self.whole.at(place)[codes] + self.model.horizon <= ends))
+
+    @cached_property
+    def _ahead(self) -> np.ndarray:
+        """Number of rows after the last target value of each series, (S,)."""
+        count = np.zeros(len(self.whole.names), dtype=np.int64)
+        for table in self.whole.series.ahead:
+            np.add.at(
+                count, [self._code[name] for name in table.ids or [()] * len(table.rows) if name in self._code], 1
+            )
+        return count
+
+
+def read_history(
+    model: TrainedModel,
+    checked: Callable[[pd.DataFrame, str], Series],
+    frame: pd.DataFrame,
+    origins: Origins,
+    source: str = "the frame",
+) -> History:
+    """Return a table for a backtest of a model; raise InputError if it does not fit or has no origin.
+
+    `checked` reads and checks a table as `predict` does. Values after the last origin are only compared with: they may
+    be missing, or wrong.
+    """
+    whole = _rows_of(_as_written(model.contract, frame, source), model.frequency)
+    whole_past = History(model, whole, whole, np.empty(0, np.int64))
+    wanted = origins.places(whole.grid, model.horizon)
+    ready = [whole_past.ready(place) if place else np.empty(0, np.int64) for place in wanted.tolist()]
+    kept = np.array([len(codes) > 0 for codes in ready])
+    if not kept.any():
+        raise InputError(
+            f"{source}: no forecast can begin from {whole.grid[wanted[0]]} to {whole.grid[wanted[-1]]}: each needs "
+            f"{model.least_context} rows before it, a target value in the last of them and one after it: start later"
+        )
+    places = wanted[kept]
+    codes = np.unique(np.concatenate(ready))
+    table = _cut(model.contract, whole, codes, int(places[-1]), source)
+    return History(model, Rows(checked(table, source), whole.grid), whole, places, int((~kept).sum()))
+
+
+def _as_written(contract: DataContract, frame: pd.DataFrame, source: str) -> Series:
+    """Return all rows of a table, without a check of its values; gaps are filled, and count as not measured."""
+    frame, _ = tidy_names(frame, source)
+    check_columns(contract, frame, source)
+    column = time_column_of(contract, frame, source)
+    policies = contract.policies if contract.policies.fills else replace(contract.policies, missing="ffill")
+    reading = replace(
+        contract.reading,
+        time_column=column,
+        time_format=contract.reading.time_format.fitting(frame, column),
+        policies=policies,
+        last_rows=None,
+        kept_rows=2 * len(frame) + 1,  # a fill leaves out the first rows of a late column, and here no row
+        empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
+    )
+    return series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=bool(contract.roles.ids))
+
+
+def _rows_of(series: Series, frequency: str) -> Rows:
+    present = pd.DatetimeIndex(pd.DatetimeIndex(series.frame.index).unique().sort_values())
+    places = grid_places(present, frequency, np.arange(len(present)), "")
+    return Rows(series, pd.DatetimeIndex(whole_grid(present, places, frequency)))
+
+
+def _cut(contract: DataContract, whole: Rows, codes: np.ndarray, last: int, source: str) -> pd.DataFrame:
+    """Return the table of the series `codes` in which only the known covariates have values from the last origin on."""
+    series, ids = whole.series, whole.series.ids
+    frame = decode_labels(series.measured, series.labels)
+    blank = [name for name in frame if name not in contract.known]
+    later = np.asarray(pd.DatetimeIndex(frame.index) >= whole.grid[last])
+    _refuse_gaps(contract, series, later, source)
+    frame.loc[later, blank] = np.nan
+    pieces = [frame if ids is None else frame.assign(**ids.frame(ids.of_rows).set_axis(frame.index))]
+    for table in series.ahead:
+        more = table.frame
+        if ids is not None:
+            labels = np.array(table.ids, dtype=object).reshape(len(more), len(ids.columns))
+            more = more.assign(**pd.DataFrame(labels, index=more.index, columns=list(ids.columns)))
+        pieces.append(more)
+    table = pd.concat(pieces).rename_axis(index=contract.time_column).reset_index()
+    if ids is None:
+        return table
+    kept = {ids.names[code] for code in codes}
+    names = list(table[list(ids.columns)].itertuples(index=False, name=None))
+    return table[[name in kept for name in names]].reset_index(drop=True)
+
+
+def _refuse_gaps(contract: DataContract, series: Series, later: np.ndarray, source: str) -> None:
+    """Raise InputError for a missing value before the last origin, if training had none."""
+    if contract.policies.fills or series.observed is None:
+        return
+    columns = [name for name in series.frame if name not in series.labels]
+    missing = ~np.asarray(series.observed_of(columns)) & ~later[:, None]
+    if missing.any():
+        row, place = (int(number) for number in np.argwhere(missing)[0])
+        raise InputError(
+            f"{source}: {columns[place]!r} has no value at {series.frame.index[row]}, and the model was trained "
+            "without gaps: fill it in, end before it, or train with data.missing=mask"
+        )
+
+
+def before(history: History, place: int) -> Series:
+    """Return a series as it was known when a forecast began: the rows after it have known covariates alone."""
+    series = history.past.series
+    stop, horizon = int(history.past.at(place)[0]), history.model.horizon
+    series = _with_last_values(series, np.array([stop]), np.array([0]), history.model)
+    known = history.model.contract.known
+    ahead = series.ahead
+    if known and stop < len(series.frame):
+        rows = decode_labels(series.frame[known].iloc[stop : stop + horizon], series.labels)
+        ahead = (Ahead(rows, np.arange(stop, stop + len(rows)) + 2, "the table"), *ahead)
+    first, limit = 0, history.model.contract.reading.last_rows
+    if limit is not None:
+        first = max(0, stop - max(limit, history.model.context_length))
+    observed = None if series.observed is None else series.observed[first:stop]
+    return replace(series, frame=series.frame.iloc[first:stop], observed=observed, ahead=ahead)
+
+
+def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.ndarray]:
+    """Return a panel of the series `codes`, with the rows that forecasts from a place read, and the stops (S,)."""
+    series, model, past = history.past.series, history.model, history.past
+    assert series.ids is not None
+    reach = max(model.context_length, seasonal_period(model.frequency))
+    stops, offsets = past.at(place)[codes], past.offsets
+    low = np.maximum(offsets[:-1][codes], stops - reach)
+    high = np.minimum(offsets[1:][codes], stops + model.horizon)
+    series = _with_last_values(series, stops, offsets[:-1][codes], model)
+    rows = np.concatenate([np.arange(*pair) for pair in zip(low, high, strict=True)])
+    steps = series.ids.steps[codes] + low - offsets[:-1][codes]
+    ends = np.concatenate([[0], np.cumsum(high - low)])
+    names = tuple(series.ids.names[code] for code in codes)
+    ids = replace(series.ids, names=names, offsets=ends, steps=steps - steps.min())
+    observed = None if series.observed is None else series.observed[rows]
+    return replace(series, frame=series.frame.iloc[rows], observed=observed, ids=ids), ends[:-1] + stops - low
+
+
+def _with_last_values(series: Series, stops: np.ndarray, starts: np.ndarray, model: TrainedModel) -> Series:
+    """Return a series whose gaps just before the `stops` repeat the last value, as at the end of a table.
+
+    A fill that depends on the value after a gap would otherwise read the future.
+    """
+    if not model.policies.reads_past_gaps or series.observed is None:
+        return series
+    seen = np.asarray(series.observed)
+    open_rows = np.flatnonzero(~seen[stops - 1].all(1))
+    if not len(open_rows):
+        return series
+    values = series.frame.to_numpy(np.float64, copy=True)
+    for stop, start in zip(stops[open_rows], starts[open_rows], strict=True):
+        for column in np.flatnonzero(~seen[stop - 1]):
+            measured = np.flatnonzero(seen[start:stop, column])
+            if len(measured):
+                last = start + int(measured[-1])
+                values[last + 1 : stop, column] = values[last, column]
+    frame = pd.DataFrame(values, index=series.frame.index, columns=series.frame.columns)
+    return replace(series, frame=frame)
