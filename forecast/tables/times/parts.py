@@ -129,7 +129,7 @@ def _has_clock(column: pd.Series) -> bool:
 def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that make the time if none holds dates: year and month, with day and hour if there; or none.
 
-    Dates as numbers whose rows are told apart by a clock count too.
+    Dates as numbers count too if a clock makes their rows distinct.
     """
     names = [str(name) for name in table.columns if name not in taken]
     kinds = {name: kinds_of(table[name]) for name in names if part_kinds(name)}
@@ -146,7 +146,7 @@ def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str])
     present = [option for option in options if all(kind in by_kind for kind in option)]
     finer: list[str] = [kind for kind in ("hour", "minute", "second") if kind in by_kind]
     if "hour" not in finer:
-        finer = [kind for kind in ("time", "period") if kind in by_kind][:1]
+        finer = [str(kind) for kind in ("time", "period") if kind in by_kind][:1]
     results = []
     for option in present:
         inside = finer if option[-1] in ("day", "yearday") else []
