@@ -17,7 +17,7 @@ from forecast.tables.files import read_table, tidy_names
 from forecast.tables.reading import Reading
 from forecast.tables.roles import Roles
 from forecast.tables.series import read_known
-from forecast.tables.times.timestamps import holds_times
+from forecast.tables.times.forms import holds_times
 
 _ENDS = re.compile(r"(naive|(?:lower|upper)_[0-9.]+)")
 

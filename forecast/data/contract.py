@@ -82,7 +82,7 @@ class DataContract:
                 raise ValueError(f"{key} is not a list")
         reading, scaler = self.reading, self.scaler
         columns = [*self.columns, *self.unread, *(reading.time_format.columns or ())]
-        names = [*columns, *self.cycles, reading.time_column, reading.frequency]
+        names: list[object] = [*columns, *self.cycles, reading.time_column, reading.frequency]
         if wrong := [name for name in names if not isinstance(name, str)]:
             raise ValueError(f"{wrong[0]!r} is not a name")
         if wrong := [name for name in names if not is_plain(str(name))]:

@@ -148,7 +148,7 @@ def _advice(
     ids: _Ids,
     time_column: str,
     targets: Sequence[str],
-    joined: bool,
+    in_parts: bool,
 ) -> str:
     if _is_hour_of_day(table, times, ids):
         word = list_word("data.time_columns", (time_column, *ids.columns))
@@ -168,7 +168,7 @@ def _advice(
     if any(pd.api.types.is_numeric_dtype(table[name].dtype) for name in others):  # which would be targets too
         words.append(list_word("data.targets", [value]))
     kept = " & ".join(f"(table[{name!r}] == {_plain(table[name].iloc[0])!r})" for name in ids.columns)
-    if joined:
+    if in_parts:
         return f"train on all of them with {shlex.join(words)}, or keep the rows of one series in the file"
     return (
         f"train on all of them with {shlex.join(words)}, or make one column per series, in pandas: "

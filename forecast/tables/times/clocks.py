@@ -101,8 +101,8 @@ def read_clock(
         )
     matches = [_NUMBER.fullmatch(str(cell)) for cell in cells]
     numbers = np.array([float(match["hour"]) if match else np.nan for match in matches])[codes]
-    marks = [_MARKS.get((match["mark"] or "").upper(), 0) if match else 0 for match in matches]
-    return _of_numbers(column, numbers, np.array(marks, dtype=np.int64)[codes], dates, rows, where, time_format)
+    of_cells = [_MARKS.get((match["mark"] or "").upper(), 0) if match else 0 for match in matches]
+    return _of_numbers(column, numbers, np.array(of_cells, dtype=np.int64)[codes], dates, rows, where, time_format)
 
 
 def _of_fractions(numbers: np.ndarray, where: str) -> Clock | None:

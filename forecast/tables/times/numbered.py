@@ -157,7 +157,7 @@ def read_numbers(column: pd.Series, date_format: str) -> pd.DatetimeIndex:
     if date_format == _MONTH_POINT_YEAR:
         text = column.map(lambda number: f"{number:07.4f}" if abs(number) < 100 else "")
     index = pd.DatetimeIndex(pd.to_datetime(text, format=date_format, errors="coerce"))
-    return index.where(np.asarray(index.strftime(date_format) == text.to_numpy()))
+    return pd.DatetimeIndex(index.where(np.asarray(index.strftime(date_format) == text.to_numpy())))
 
 
 def _since(column: pd.Series, nanoseconds: int) -> pd.DatetimeIndex:

@@ -144,13 +144,13 @@ def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str])
         return ()
     options = [(*within, "day") if within == ("month",) and "day" in by_kind else within for within in _WITHIN_YEAR]
     present = [option for option in options if all(kind in by_kind for kind in option)]
-    finer = [kind for kind in ("hour", "minute", "second") if kind in by_kind]
+    finer: list[str] = [kind for kind in ("hour", "minute", "second") if kind in by_kind]
     if "hour" not in finer:
-        finer = [kind for kind in ("time", "period") if kind in by_kind][:1]
+        finer = [str(kind) for kind in ("time", "period") if kind in by_kind][:1]
     results = []
     for option in present:
-        clock = finer if option[-1] in ("day", "yearday") else []
-        results.append(tuple(dict.fromkeys(by_kind[kind] for kind in ("year", *option, *clock))))
+        inside = finer if option[-1] in ("day", "yearday") else []
+        results.append(tuple(dict.fromkeys(by_kind[kind] for kind in ("year", *option, *inside))))
     results = [result for result in results if len(result) >= 2]
     unique = [result for result in results if not _is_doubled(table, [*ids, *result])]
     return next(iter(unique or results), ())

@@ -228,8 +228,9 @@ def _parse_formatted(
 
     With `exact`, a cell must be equal to its date in the format: a number has lost its leading zeros.
     """
+    notes: tuple[str, ...] = ()
     if exact or date_format in (*EPOCHS, EXCEL):
-        index, notes = read_numbers(pd.to_numeric(text, errors="coerce"), date_format), ()
+        index = read_numbers(pd.to_numeric(text, errors="coerce"), date_format)
     else:
         index, notes = read_as(text, date_format)
     unread = np.asarray(index.isna())

@@ -147,8 +147,8 @@ def from_named_zones(
     times: pd.DatetimeIndex, names: Sequence[str] | np.ndarray, zone: str | None, rows: np.ndarray, where: str
 ) -> pd.DatetimeIndex:
     """Return the instants of local times (N,) with names of zones (N,), such as CET and CEST, in `zone`."""
-    codes, distinct = pd.factorize(np.asarray(names, dtype=object))
-    distinct = [str(name) for name in distinct]
+    codes, present = pd.factorize(np.asarray(names, dtype=object))
+    distinct = [str(name) for name in present]
     if "" in distinct:
         place = int(np.argmax(codes == distinct.index("")))
         raise InputError(f"{where}, row {rows[place]}: no name of a time zone, other rows have one: add it to all")
