@@ -30,7 +30,7 @@ _NARROW, _WIDE = 12, 40
 
 
 def check_output(path: Path) -> None:
-    """Raise InputError for a table of `--output` whose ending is not written, or for which a package is missing."""
+    """Raise InputError for the name of a table whose ending is not written, or for which a package is missing."""
     if path.suffix.lower() not in OUTPUTS:
         raise InputError(f"{path}: must end in {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}")
     if is_workbook(path):

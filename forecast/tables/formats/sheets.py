@@ -112,8 +112,7 @@ def _write(sheet: Any, output: Path, most_bytes: int) -> bool:
     rows = iter(sheet.iter_rows()) if sheet.start is not None else iter(())
     first = list(islice(rows, FEW))
     timed = {place for row in first for place, cell in enumerate(row) if isinstance(cell, datetime)}
-    # a sheet is as wide as its widest row, which may be a title
-    width = max((_length(row) for row in first[len(first) // 2 :]), default=0)
+    width = _width(first)
     cells = 0
     with output.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
@@ -126,6 +125,16 @@ def _write(sheet: Any, output: Path, most_bytes: int) -> bool:
             if max(file.tell(), _CELL * cells) > most_bytes:
                 return False
     return True
+
+
+def _width(rows: list[list[Any]]) -> int:
+    """Return the width of the table in a sheet, which may be less than that of a title above it.
+
+    The row above the first cell that is no text, and all rows below it, count; without such a cell, the lower half.
+    """
+    typed = (place for place, row in enumerate(rows) if any(not isinstance(cell, str) for cell in row))
+    start = next(typed, len(rows) // 2 + 1) - 1
+    return max((_length(row) for row in rows[max(start, 0) :]), default=0)
 
 
 def _length(row: list[Any]) -> int:

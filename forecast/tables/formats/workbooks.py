@@ -5,6 +5,7 @@ It writes what it read as plain text or as Arrow to a temporary folder.
 """
 
 import importlib.util
+import shlex
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow
 from forecast.common.errors import InputError
 from forecast.common.files import temporary_folder
 from forecast.common.processes import Ended, run_python
+from forecast.tables.flaws import value_word
 from forecast.tables.formats.cells import Evidence, settle, with_numbers
 from forecast.tables.formats.layout import Layout, is_time_word
 from forecast.tables.formats.sheets import NUMBER_AS_TEXT
@@ -54,14 +56,15 @@ def read_workbook(path: Path, sheet: str | int | None = None) -> tuple[bytes, tu
         content = output.read_bytes() if output.exists() else b""
     names = [str(name) for name in reply["sheets"]]
     listed = ", ".join(map(repr, names[:_SHOWN])) + (", …" if len(names) > _SHOWN else "")
+    example = shlex.quote(value_word("data.sheet", names[0])) if names else ""
     if reply["large"]:
         raise refuse_large(path)
     if not names:
         raise InputError(f"{path}: all its sheets are empty: choose another file")
     if reply["sheet"] is None and sheet is not None:
-        raise InputError(f"{path}: data.sheet={sheet}: it has the sheets {listed}: name one, or its number from 1")
+        raise InputError(f"{path}: data.sheet={sheet}: it has the sheets {listed}: name one, such as {example}")
     if reply["sheet"] is None:
-        raise InputError(f"{path}: no sheet has a column of dates: set data.sheet to one of {listed}")
+        raise InputError(f"{path}: none of its sheets {listed} has a column of dates: name one, such as {example}")
     if sheet is not None or len(names) == 1:
         return content, ()
     return content, (f"read from the sheet {reply['sheet']!r} of {listed} (data.sheet)",)

@@ -24,6 +24,7 @@ from forecast.tables.formats.unpacking import LIMIT
 from tests.support import reading
 from tests.support.small import hourly
 from tests.support.workbooks import Rows, ods, xls, xlsx
+from tests.support.written.judge import words_of
 
 HOURS = [datetime(2021, 1, 1) + timedelta(hours=hour) for hour in range(200)]
 ROWS: Rows = [["time", "load", "air"], *([hour, 0.25 * place, -(place % 24)] for place, hour in enumerate(HOURS))]
@@ -98,6 +99,22 @@ def test_titles_totals_and_text_cells_are_read_as_in_a_text_file(tmp_path: Path)
     assert len(series.frame) == 200
 
 
+def test_a_note_beside_the_table_is_a_column_that_can_be_left_out(tmp_path: Path) -> None:
+    rows = [
+        ["time", "load", None, "note"],
+        *([hour, 2.5, None, "see page 2" if hour.hour == 3 else None] for hour in HOURS),
+    ]
+    path = written(tmp_path, xlsx({"Data": rows}))
+    with pytest.raises(InputError, match=r"train with 'data\.targets=\[load\]'|data\.targets"):
+        reading.read_series(path)
+    assert list(reading.read_series(path, columns=["load"]).frame["load"]) == [2.5] * 200
+
+
+def test_a_title_that_is_wider_than_the_table_adds_no_columns(tmp_path: Path) -> None:
+    rows = [["TOA5", "Meadow", "CR6", "8812", "CR6.Std.09"], *ROWS]
+    assert list(read_table(written(tmp_path, xlsx({"Data": rows}))).columns) == ["time", "load", "air"]
+
+
 def test_a_message_names_the_row_of_the_sheet(tmp_path: Path) -> None:
     rows = [[None] * 3, ["Title", None, None], *ROWS[:50], [HOURS[49], "broken", 1], *ROWS[51:]]
 
@@ -134,13 +151,15 @@ def test_the_name_of_a_sheet_counts_before_its_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sheet", ["Third", 0, 3, -1, "", "1.5", "\u0661"])
 def test_a_sheet_that_is_not_there_is_refused_with_the_names(tmp_path: Path, sheet: str | int) -> None:
     path = written(tmp_path, xlsx({"First": ROWS, "Second": ROWS}))
-    assert "'First', 'Second': name one, or its number from 1" in refusal_of(path, Layout(sheet=sheet))
+    assert "'First', 'Second': name one, such as data.sheet=First" in refusal_of(path, Layout(sheet=sheet))
 
 
 def test_several_sheets_without_dates_are_refused_with_the_option(tmp_path: Path) -> None:
     numbers = [["a", "b"], *([place, place] for place in range(9))]
-    path = written(tmp_path, xlsx({"First": numbers, "Second": numbers}))
-    assert "set data.sheet to one of 'First', 'Second'" in refusal_of(path)
+    path = written(tmp_path, xlsx({"Tabelle 1": numbers, "Second": numbers}))
+    message = refusal_of(path)
+    assert "'Tabelle 1', 'Second' has a column of dates: name one, such as 'data.sheet=\"Tabelle 1\"'" in message
+    assert words_of(message) == {"sheet": "Tabelle 1"}
 
 
 @pytest.mark.parametrize("layout", [Layout(delimiter=";"), Layout(encoding="cp1252")])
