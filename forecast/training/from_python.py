@@ -26,7 +26,6 @@ from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.panel import PanelForecaster
 from forecast.runs.resume import RESTART_JOB_HINT
-from forecast.runs.run import Run
 from forecast.runs.settings import Settings, follow_table
 from forecast.runs.summary import print_closing_lines, print_table
 from forecast.tables.frames import as_frame
@@ -108,29 +107,29 @@ def fit(
                 _write(table, place)
             else:
                 given = given.with_split(_write_both(table, later, place, given))
-            settings, members = given.settings(place / TABLE)
-            if budget is not None:
-                check_budget(settings, members)
-            with typed_as(["forecast train", *given.words(place / TABLE)]):
-                if budget is not None:
-                    spend(budget, began, settings, place)
-                elif members > 1:
-                    _train_members(settings, members, place)
-                else:
-                    _print_end(*train(settings, folder=place))
+            _train(given, place, budget, began)
         model = load(place)
-        if verbose and (budget is not None or members > 1):
+        if verbose and isinstance(model, Ensemble):
             print(model)
     if folder is None:
         weakref.finalize(model, shutil.rmtree, place, ignore_errors=True)
     return model
 
 
-def _print_end(run: Run, result: dict[str, Any]) -> None:
-    """Print the table and the closing lines of a command, unless the training is quiet."""
-    if not is_quiet():
-        print_table(result)
-        print_closing_lines(run, result)
+def _train(given: Options, place: Path, budget: float | None, began: float) -> None:
+    """Train on the table of a run folder: within a budget of seconds from `began`, an ensemble, or one model."""
+    settings, members = given.settings(place / TABLE)
+    with typed_as(["forecast train", *given.words(place / TABLE)]):
+        if budget is not None:
+            check_budget(settings, members)
+            spend(budget, began, settings, place)
+        elif members > 1:
+            _train_members(settings, members, place)
+        else:
+            run, result = train(settings, folder=place)
+            if not is_quiet():
+                print_table(result)
+                print_closing_lines(run, result)
 
 
 def _train_members(settings: Settings, members: int, place: Path) -> None:

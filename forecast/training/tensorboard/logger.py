@@ -308,11 +308,11 @@ def _make_one(where: str, node: Mapping[str, Any], folder: str, purge_step: int)
             getattr(logger, "experiment", None)  # opens its store, which may refuse
     except Exception as error:  # a logger is another package, whose exceptions have no common class
         if (missing := REQUIREMENT.search(str(error))) is not None:
-            text = f"{kind.__name__} needs a package that is not installed: pip install {missing[1] or missing[2]}"
-            raise InputError(f"{where}: {text}") from None
+            text = f"needs a package that is not installed: pip install {missing[1] or missing[2]}"
+            raise InputError(f"{where}: {node[TARGET]}: {text}") from None
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{where}: {kind.__name__}: {first_line(error)}") from None
+        raise InputError(f"{where}: {node[TARGET]}: {first_line(error)}") from None
     return logger
 
 
