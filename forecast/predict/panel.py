@@ -204,14 +204,15 @@ class PanelForecaster(TrainedModel):
         """Forecast each series from every origin of a stretch of `frame`; see `Forecaster.backtest`.
 
         The column series has the id, several labels joined by a comma, and the column target the name of the target. A
-        series without `least_context` rows before an origin, or without a value after it, is left out there.
+        series without `least_context` rows before an origin, or without a value after it, is left out there. So is one
+        that training did not have.
         """
         return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
 
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
-        history = read_history(self, self.checked, frame, origins, source)
+        history = read_history(self, self.checked, frame, origins, source, set(self.scales.names))
         return Rolling(history, lambda places: [self._block(history, place, question) for place in places])
 
     def _block(self, history: History, place: int, question: Question) -> Block:
