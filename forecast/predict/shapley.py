@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PAIRS = 32
+PAIRS = 64
 """Pairs of a permutation and its reverse that are drawn where not all permutations are used."""
 
 
