@@ -10,6 +10,7 @@ COMMANDS = {
     "predict": ("predict.__main__", "forecast the steps after a table with a trained model"),
     "backtest": ("backtest.__main__", "forecast a past stretch from many origins, and compare with what came"),
     "score": ("backtest.score", "compare a forecast that was made earlier with what came"),
+    "explain": ("predict.explain", "what each column and each part of the past contributed to one forecast"),
     "report": ("report.__main__", "compare finished runs"),
     "data": ("overview.command", "what is understood of a table, and the words to train with"),
     "plan": ("plan.__main__", "time and memory of a training before it starts"),

@@ -3,8 +3,8 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -16,6 +16,7 @@ from forecast.common.files import sha256
 from forecast.common.text import counted, duration
 
 if TYPE_CHECKING:
+    from forecast.backtest.refit import Refits
     from forecast.predict.rolling import Rolling
 
 
@@ -40,6 +41,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--step", metavar="step", help="time between two origins, such as 7d, or rows (default: the horizon)"
     )
+    parser.add_argument(
+        "--refit",
+        default="never",
+        metavar="step",
+        help="train again from scratch, on the rows before, at the first origin and after each step, such as 30d "
+        "(default: never)",
+    )
+    parser.add_argument(
+        "--refit-time", metavar="dd:hh:mm:ss", help="time limit of each training (default: that of the run)"
+    )
     parser.add_argument("--levels", nargs="+", default=[], type=float, metavar="PERCENT", help="central intervals")
     parser.add_argument(
         "--output", default=Path("backtest"), type=Path, metavar="folder", help="folder to write (default: backtest)"
@@ -50,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     options = _parser().parse_args(arguments)
-    asked = Asked(options.start, options.end, options.step, tuple(options.levels))
+    asked = Asked(options.start, options.end, options.step, tuple(options.levels), options.refit, options.refit_time)
     return finish(lambda: backtest(options.run, options.input, options.output, asked))
 
 
@@ -62,10 +73,15 @@ class Asked:
     end: str | None = None
     step: str | None = None
     levels: tuple[float, ...] = ()
+    refit: str = "never"
+    refit_time: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the words by the names of their options."""
-        return {"--from": self.start, "--to": self.end, "--step": self.step, "--levels": list(self.levels)}
+        return {
+            **{"--from": self.start, "--to": self.end, "--step": self.step, "--levels": list(self.levels)},
+            **{"--refit": self.refit, "--refit-time": self.refit_time},
+        }
 
 
 def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> None:
@@ -75,6 +91,7 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     from forecast.backtest.outcome import write_outcome
     from forecast.backtest.page import PAGE
     from forecast.backtest.parts import Folder
+    from forecast.backtest.refit import Refits, check_refit
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecast import Question
     from forecast.predict.history import Origins
@@ -90,10 +107,20 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     origins = Origins(asked.start, asked.end, asked.step)
     rolling = predictor.rolling(frame, origins, Question(asked.levels), str(source))
     print(_opening(rolling), flush=True)
+    if asked.refit == "never":
+        groups = rolling.groups()
+        makers = [partial(rolling.at, group) for group in groups]
+    else:
+        refits = Refits(check_refit(predictor), frame, str(source), Question(asked.levels), output, asked.refit_time)
+        due = refits.groups(rolling, replace(origins, step=asked.refit))
+        groups = [group for _, group in due]
+        makers = [partial(refits.forecasts, rolling.history, first, group) for first, group in due]
     folder.open()
-    groups = rolling.groups()
-    _print_time(rolling, sum(len(groups[number]) for number in folder.missing(len(groups))))
-    forecasts = folder.fill([partial(rolling.at, group) for group in groups])
+    missing = folder.missing(len(groups))
+    if asked.refit != "never":
+        _print_refits(refits, {due[number][0] for number in missing})
+    _print_time(rolling, sum(len(groups[number]) for number in missing))
+    forecasts = folder.fill(makers)
     facts = {"models": [str(member.path) for member in members], "input": source.name, **asked.facts()}
     for line in write_outcome(output, source.name, rolling.history, forecasts, facts):
         print(line)
@@ -110,7 +137,16 @@ def _opening(rolling: "Rolling") -> str:
     history = rolling.history
     times, out = history.times, history.left_out
     more = f"; {counted(out, 'more origin')} left out, without enough rows or a value to compare with" if out else ""
+    if history.unknown:
+        more += f"; {history.unknown:,} series left out, which were not in training"
     return f"{counted(len(times), 'origin')} from {times[0]} to {times[-1]}, {history.model.horizon} steps each{more}"
+
+
+def _print_refits(refits: "Refits", places: Collection[int]) -> None:
+    """Print how many trainings are still to be made, and about how long they take."""
+    if places:
+        each = refits.seconds()
+        print(f"{counted(len(places), 'refit')} of about {duration(each)}: {duration(each * len(places))}", flush=True)
 
 
 def _print_time(rolling: "Rolling", count: int) -> None:

@@ -15,6 +15,7 @@ from forecast.common.text import counted, three_digits
 from forecast.evaluation.significance import mean_interval
 from forecast.tables.files import read_table, tidy_names
 from forecast.tables.reading import Reading
+from forecast.tables.repair import Policies
 from forecast.tables.roles import Roles
 from forecast.tables.series import read_known
 from forecast.tables.times.forms import holds_times
@@ -81,10 +82,12 @@ def _is_of(name: str, target: str) -> bool:
     return name.startswith(f"{target}_") and _ENDS.fullmatch(name.removeprefix(f"{target}_")) is not None
 
 
-def _values(frame: pd.DataFrame, time: str, names: Sequence[str], ids: Sequence[str], path: Path) -> pd.DataFrame:
+def _values(
+    frame: pd.DataFrame, time: str, names: Sequence[str], ids: Sequence[str], path: Path, duplicates: str = "error"
+) -> pd.DataFrame:
     """Return columns of numbers with their time and series, the labels of several id columns joined by a comma."""
     roles = Roles(targets=[], known=list(names), numeric=list(names), ids=list(ids))
-    read = read_known(frame, roles, Reading(time_column=time), str(path))
+    read = read_known(frame, roles, Reading(time_column=time, policies=Policies(duplicates)), str(path))
     series = [",".join(name) for name in read.ids] if ids else [""] * len(read.frame)
     return read.frame.reset_index(names="time").assign(series=np.array(series, dtype=object))
 
@@ -124,13 +127,13 @@ def _truth(frame: pd.DataFrame, time: str, forecast: Earlier, path: Path) -> pd.
     targets = list(map(str, rows["target" if ids else "series"].unique()))
     present = [name for name in targets if name in frame]
     if not present and not ids and {"series", "value"} <= set(frame):
-        return _values(frame, time, ["value"], ["series"], path).rename(columns={"value": "truth"})
+        return _values(frame, time, ["value"], ["series"], path, "mean").rename(columns={"value": "truth"})
     if missing := [name for name in (*ids, *targets[: not present]) if name not in frame]:
         raise InputError(
             f"{path}: has no column {missing[0]!r}, which the forecast has, only "
             f"{', '.join(map(str, frame.columns[:SHOWN]))}: name the table of the values that came"
         )
-    read = _values(frame, time, present, ids, path)
+    read = _values(frame, time, present, ids, path, "mean")
     long = read.melt(["time", "series"], present, "target", "truth")
     return long if ids else long.drop(columns="series").rename(columns={"target": "series"})
 

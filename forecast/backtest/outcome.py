@@ -31,7 +31,7 @@ def write_outcome(
     with replacing(folder / SCORES) as file:
         write_frame(file, scores_table(tables), index=False)
     naive = naive_name(model)
-    sentences = [*answer(errors, naive), *warnings_of(history)]
+    sentences = [*answer(errors, naive), *(warnings_of(history) if facts["--refit"] == "never" else [])]
     write_json(folder / FACTS, {**facts, **_facts(errors, history, tables), "sentences": sentences})
     write_page(folder, title, sentences, errors, tables, past_of(history))
     return sentences

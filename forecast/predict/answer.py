@@ -18,6 +18,7 @@ from forecast.evaluation.limits import WindowLimits
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context, stack
 from forecast.predict.contexts import TrainedModel
+from forecast.predict.explanation import Explained
 from forecast.predict.exported import Exported
 from forecast.predict.forecast import Forecast, Question
 from forecast.tables.series import Series
@@ -83,6 +84,21 @@ def _answer(
         frames.append(pd.DataFrame(part, index=dates, columns=targets))
     intervals = {level: (frames[1 + 2 * place], frames[2 + 2 * place]) for place, level in enumerate(question.levels)}
     return Forecast(frames[0], intervals, past, (form,))
+
+
+def explained(forecaster: TrainedModel, series: Series) -> Explained:
+    """Return the point forecast of the steps after a checked series, to be explained."""
+    context, dates = forecaster.context(series)
+    limits = _limits(forecaster, context)
+
+    def forward(windows: Context) -> Tensor:
+        several = (
+            [windows] if forecaster.batch is None else [windows.rows(slice(k, k + 1)) for k in range(len(windows.past))]
+        )
+        output = middle(torch.cat([forecaster.model(*each) for each in several]))
+        return output if limits is None else limits.clip(output)
+
+    return Explained(forecaster.contract, context, dates, forward)
 
 
 def _quantiles(

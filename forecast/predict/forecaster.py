@@ -20,8 +20,9 @@ from forecast.evaluation.adaptive import Forms
 from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
-from forecast.predict.answer import answers, known_warnings, warnings_of
+from forecast.predict.answer import answers, explained, known_warnings, warnings_of
 from forecast.predict.contexts import Model, TrainedModel
+from forecast.predict.explanation import Explained
 from forecast.predict.exported import open_exported
 from forecast.predict.facts import calibration_of_run, calibration_of_text
 from forecast.predict.forecast import Forecast, Question
@@ -280,6 +281,37 @@ class Forecaster(TrainedModel):
             If no forecast can begin there, or `predict` would refuse the rows before the last origin.
         """
         return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
+
+    def explain(
+        self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None = None, target: str | None = None
+    ) -> pd.DataFrame:
+        """Return the contribution of each column and of each part of the past to the forecast after `frame`.
+
+        The contributions are Shapley values. The reference is the forecast from a flat past: each column has its mean
+        over the look-back, and a label its most frequent one.
+
+        Parameters
+        ----------
+        frame, known
+            As for `predict`.
+        target
+            The column whose forecast is explained; None: the first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns by, part, time, contribution and error (the standard error of sampling), original units. With
+            by "column" a part is a column, with "past" a stretch of the look-back; known columns and the calendar are
+            parts of both. The rows of one view and time, with those of part "reference", sum to the point forecast.
+        """
+        series = frame if isinstance(frame, Series) else self.checked(self._table(frame), "the frame")
+        if known is not None:
+            series = self._with_known(series, known, "the known table")
+        return self.explained(series).table(target)
+
+    def explained(self, series: Series) -> Explained:
+        """Return the point forecast of the steps after a checked series, to be explained."""
+        return explained(self, series)
 
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""

@@ -1,6 +1,6 @@
 """The past of a table, cut so that each forecast of a backtest reads only what was known when it began."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from forecast.predict.input import check_columns, time_column_of
 from forecast.tables.files import tidy_names
 from forecast.tables.labels import decode_labels
 from forecast.tables.panel import Id
+from forecast.tables.roles import Roles
 from forecast.tables.series import Ahead, Series, series_from_frame
 from forecast.tables.times.frequency import (
     frequency_offset,
@@ -75,6 +76,16 @@ class Origins:
         if grid.tz is not None:
             wanted = from_wall_time(wanted, grid.tz)
         return np.unique(grid.searchsorted(wanted))
+
+
+@dataclass(frozen=True)
+class Chosen(Origins):
+    """Origins at given places of the grid."""
+
+    listed: tuple[int, ...] = ()
+
+    def places(self, grid: pd.DatetimeIndex, horizon: int) -> np.ndarray:
+        return np.array(self.listed)
 
 
 def _time(time: Time, grid: pd.DatetimeIndex, name: str) -> pd.Timestamp:
@@ -143,6 +154,10 @@ class History:
         All rows, whose measured targets are the truth.
     places
         The origins, as places on the grid.
+    left_out
+        Number of origins that no series can be forecast from.
+    unknown
+        Number of series that training did not have.
     """
 
     model: TrainedModel
@@ -150,6 +165,7 @@ class History:
     whole: Rows
     places: np.ndarray
     left_out: int = 0
+    unknown: int = 0
 
     @property
     def times(self) -> pd.DatetimeIndex:
@@ -203,29 +219,43 @@ def read_history(
     frame: pd.DataFrame,
     origins: Origins,
     source: str = "the frame",
+    trained: Collection[Id] | None = None,
 ) -> History:
     """Return a table for a backtest of a model; raise InputError if it does not fit or has no origin.
 
     `checked` reads and checks a table as `predict` does. Values after the last origin are only compared with: they may
-    be missing, or wrong.
+    be missing, or wrong. `trained` are the series of training; others are left out.
     """
     whole = _rows_of(_as_written(model.contract, frame, source), model.frequency)
+    known = np.array([trained is None or name in trained for name in whole.names])
     whole_past = History(model, whole, whole, np.empty(0, np.int64))
     wanted = origins.places(whole.grid, model.horizon)
     ready = [whole_past.ready(place) if place else np.empty(0, np.int64) for place in wanted.tolist()]
+    ready = [codes[known[codes]] for codes in ready]
     kept = np.array([len(codes) > 0 for codes in ready])
     if not kept.any():
         raise InputError(
             f"{source}: no forecast can begin from {whole.grid[wanted[0]]} to {whole.grid[wanted[-1]]}: each needs "
-            f"{model.least_context} rows before it, a target value in the last of them and one after it: start later"
+            f"{model.least_context} rows before it of a series of training, a target value in the last, and one after "
+            "it: start later"
         )
     places = wanted[kept]
     codes = np.unique(np.concatenate(ready))
     table = _cut(model.contract, whole, codes, int(places[-1]), source)
-    return History(model, Rows(checked(table, source), whole.grid), whole, places, int((~kept).sum()))
+    past = Rows(checked(table, source), whole.grid)
+    return History(model, past, whole, places, int((~kept).sum()), int((~known).sum()))
 
 
-def _as_written(contract: DataContract, frame: pd.DataFrame, source: str) -> Series:
+def rows_before(contract: DataContract, frame: pd.DataFrame, time: pd.Timestamp, source: str) -> pd.DataFrame:
+    """Return the rows of a table before a time, for a training: every column that the run read, gaps as empty cells."""
+    series = _as_written(contract, frame, source, contract.roles)
+    table = decode_labels(series.measured, series.labels).rename_axis(index=contract.time_column)
+    if series.ids is not None:
+        table = table.assign(**series.ids.frame(series.ids.of_rows).set_axis(table.index))
+    return table[table.index < time].reset_index()
+
+
+def _as_written(contract: DataContract, frame: pd.DataFrame, source: str, roles: Roles | None = None) -> Series:
     """Return all rows of a table, without a check of its values; gaps are filled, and count as not measured."""
     frame, _ = tidy_names(frame, source)
     check_columns(contract, frame, source)
@@ -240,7 +270,8 @@ def _as_written(contract: DataContract, frame: pd.DataFrame, source: str) -> Ser
         kept_rows=2 * len(frame) + 1,  # a fill leaves out the first rows of a late column, and here no row
         empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
     )
-    return series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=bool(contract.roles.ids))
+    roles = contract.roles_to_read if roles is None else roles
+    return series_from_frame(frame, roles, reading, source, keeps_ids=bool(roles.ids))
 
 
 def _rows_of(series: Series, frequency: str) -> Rows:

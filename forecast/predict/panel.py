@@ -20,7 +20,9 @@ from forecast.evaluation.intervals import middle
 from forecast.evaluation.limits import Limits
 from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
+from forecast.model.original_units import Context
 from forecast.predict.contexts import TrainedModel
+from forecast.predict.explanation import Explained
 from forecast.predict.facts import calibration_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.history import History, Origins, around, read_history
@@ -268,14 +270,42 @@ class PanelForecaster(TrainedModel):
         """Forecast each series from every origin of a stretch of `frame`; see `Forecaster.backtest`.
 
         The column series has the id, several labels joined by a comma, and the column target the name of the target. A
-        series without `least_context` rows before an origin, or without a value after it, is left out there.
+        series without `least_context` rows before an origin, or without a value after it, is left out there. So is one
+        that training did not have.
         """
         return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
+
+    def explain(
+        self, frame: pd.DataFrame, ids: Wanted, known: pd.DataFrame | None = None, target: str | None = None
+    ) -> pd.DataFrame:
+        """Return the contributions to the forecast of one series, `ids`, as `Forecaster.explain` does."""
+        series = self.checked(frame, "the frame", ids)
+        if known is not None:
+            series = self._with_known(series, known, "the known table")
+        return self.explained(series).table(target)
+
+    def explained(self, series: Series) -> Explained:
+        """Return the point forecast of the only series of a checked panel, to be explained."""
+        ids = series.ids
+        assert ids is not None
+        if len(ids) != 1:
+            raise InputError(f"--ids: {len(ids):,} series: the forecast of one is explained: name one with --ids")
+        inputs = PanelInputs.of(self, series, ids.offsets[1:], beyond_training=True)
+        code = torch.tensor([self._code[ids.names[0]]])
+        mean, scale = (torch.from_numpy(table[code.numpy()]) for table in (self.scales.mean, self.scales.scale))
+        count = len(self.targets)
+
+        def forward(windows: Context) -> Tensor:
+            whole = code.expand(len(windows.past))
+            found = self._quantiles(Inputs(*windows), whole, mean, scale, Question())[..., 0]
+            return found.double() * scale[:, None, :count] + mean[:, None, :count]
+
+        return Explained(self.contract, Context(*inputs.at(np.array([0]))), inputs.dates[0], forward)
 
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
-        history = read_history(self, self.checked, frame, origins, source)
+        history = read_history(self, self.checked, frame, origins, source, set(self.scales.names))
         return Rolling(history, lambda places: [self._block(history, place, question) for place in places])
 
     def _block(self, history: History, place: int, question: Question) -> Block:

@@ -1,0 +1,162 @@
+"""The contribution of each column, each part of the past and each known column to one forecast."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from forecast.common.errors import InputError
+from forecast.data.calendar import earlier_index, seasonal_period
+from forecast.data.contract import DataContract
+from forecast.model.original_units import Context
+from forecast.predict.shapley import PAIRS, shapley
+
+COLUMN, PAST = "column", "past"
+"""The two views: whose value it is, and when it was."""
+
+REFERENCE = "reference"
+"""Name of the rows with the forecast from a flat past."""
+
+MOST = 12
+"""Largest number of columns, or of parts of the past, that are named: the others are one."""
+
+WEEK = 7
+"""Seasons before the forecast that are parts of their own, and seasons in one part before them."""
+
+CELLS = 2**22
+"""Largest number of values of the look-backs that the model reads at once."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Inputs whose contribution is one number: places in the look-back (T, C_in), and known inputs (F,)."""
+
+    name: str
+    past: np.ndarray
+    known: np.ndarray
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A forecast to explain: the `context` of one window, and a model that maps windows to forecasts (B, h, C_out)."""
+
+    contract: DataContract
+    context: Context
+    dates: pd.DatetimeIndex
+    forward: Callable[[Context], Tensor]
+
+    def table(self, target: str | None = None) -> pd.DataFrame:
+        """Return the contributions to the forecast of a target; None: the first.
+
+        The columns are by ("column" or "past"), part, time, contribution and error, the standard error of sampling.
+        The rows of one view and time sum to the forecast; those of part "reference" have the forecast from a flat past.
+        """
+        names = self.contract.targets
+        if target is not None and target not in names:
+            raise InputError(f"target {target!r}: is not forecast: choose {', '.join(names[:MOST])}")
+        place = 0 if target is None else names.index(target)
+        return pd.concat(
+            [self._view(COLUMN, self._columns(place), place), self._view(PAST, self._past(), place)], ignore_index=True
+        )
+
+    def _view(self, view: str, parts: Sequence[Part], target: int) -> pd.DataFrame:
+        past, known = (
+            torch.from_numpy(np.stack([getattr(part, name) for part in parts])) for name in ("past", "known")
+        )
+        size = max(1, CELLS // self.context.past.numel())
+
+        def game(coalitions: np.ndarray) -> np.ndarray:
+            chosen = torch.from_numpy(coalitions)
+            with torch.inference_mode():
+                values = [self.forward(self._mixed(part, past, known))[..., target] for part in chosen.split(size)]
+            return torch.cat(values).double().numpy()
+
+        shares = shapley(game, len(parts), max(4, min(PAIRS, 8 * PAIRS // self.context.past.shape[2])))
+        rows = [(REFERENCE, shares.empty, np.zeros_like(shares.empty))]
+        rows += [(part.name, *pair) for part, *pair in zip(parts, shares.values, shares.errors, strict=True)]
+        return pd.concat(
+            pd.DataFrame({"by": view, "part": name, "time": self.dates, "contribution": value, "error": error})
+            for name, value, error in rows
+        )
+
+    def _mixed(self, chosen: Tensor, past: Tensor, known: Tensor) -> Context:
+        """Return the windows in which the chosen parts (B, n) have their values, and the others the reference."""
+        now, calm = self.context, self._reference
+        in_past = torch.einsum("bn,ntc->btc", chosen.float(), past.float()) > 0
+        in_known = (chosen.float() @ known.float() > 0)[:, None]
+        observed = self.context.past_observed
+        return Context(
+            torch.where(in_past, now.past, calm.past),
+            torch.where(in_known, now.past_known, calm.past_known),
+            torch.where(in_known, now.future_known, calm.future_known),
+            None if observed is None else observed.expand(len(chosen), -1, -1),
+        )
+
+    @cached_property
+    def _reference(self) -> Context:
+        """The window in which every column has its mean over the look-back, and a label its most frequent one."""
+        past, known, future, observed = self.context
+        seen = torch.ones_like(past, dtype=torch.bool) if observed is None else observed
+        mean = (past * seen).sum(1, keepdim=True) / seen.sum(1, keepdim=True).clamp(min=1)
+        level = known.mean(1, keepdim=True)
+        first = self.contract.layout.first_category
+        level[..., first:] = known[..., first:].mode(1, keepdim=True).values
+        ahead = level.expand_as(future).clone()
+        count = len(self.contract.encoder.past_categories)
+        if count:
+            ahead[..., -count:] = future[..., -count:]
+        return Context(mean.expand_as(past), level.expand_as(known), ahead, observed)
+
+    def _empty(self) -> tuple[np.ndarray, np.ndarray]:
+        _, length, channels = self.context.past.shape
+        return np.zeros((length, channels), bool), np.zeros(self.context.past_known.shape[2], bool)
+
+    def _known(self) -> list[Part]:
+        """Return the calendar, the holidays and each known column as parts."""
+        encoder, holidays = self.contract.encoder, self.contract.holidays
+        names = ["calendar"] * self.contract.layout.num_calendar
+        names += [*encoder.numbers, *(["holidays"] * (0 if holidays is None else len(holidays.columns)))]
+        names += [*encoder.categories, *encoder.past_categories]
+        past, _ = self._empty()
+        return [Part(name, past, np.array([name == other for other in names])) for name in dict.fromkeys(names)]
+
+    def _columns(self, target: int) -> list[Part]:
+        """Return the target, each other column of the look-back, and each known column as parts."""
+        channels = self.contract.channels
+        order = [target, *(place for place in range(len(channels)) if place != target)]
+        groups = [[place] for place in order[:MOST]]
+        if len(order) > MOST:
+            groups[-1:] = [order[MOST - 1 :]]
+        parts = []
+        for group in groups:
+            past, known = self._empty()
+            past[:, group] = True
+            parts.append(Part(channels[group[0]] if len(group) == 1 else f"{len(group)} other columns", past, known))
+        return [*parts, *self._known()]
+
+    def _past(self) -> list[Part]:
+        """Return each season of the look-back, weeks of seasons before them, and each known column as parts."""
+        length, frequency = self.context.past.shape[1], self.contract.frequency
+        times = earlier_index(self.dates, frequency, length)
+        season = seasonal_period(frequency)
+        borders = borders_of(length, season if 1 < season < length else max(1, length // WEEK))
+        parts = []
+        for start, stop in zip(borders[1:], borders[:-1], strict=True):
+            past, known = self._empty()
+            past[start:stop] = True
+            parts.append(Part(f"{times[start]} to {times[stop - 1]}", past, known))
+        return [*parts, *self._known()]
+
+
+def borders_of(length: int, season: int) -> list[int]:
+    """Return the falling borders of the parts of a look-back: seasons of the last week, then weeks, the rest as one."""
+    borders = [length]
+    while borders[-1] > 0:
+        count = len(borders) - 1
+        size = season if count < WEEK else WEEK * season
+        borders.append(0 if count == MOST - 1 else max(0, borders[-1] - size))
+    return borders
