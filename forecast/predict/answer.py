@@ -89,7 +89,7 @@ def _answer(
 def explained(forecaster: TrainedModel, series: Series) -> Explained:
     """Return the point forecast of the steps after a checked series, to be explained."""
     context, dates = forecaster.context(series)
-    limits = _limits(forecaster, context)
+    limits = limits_of(forecaster, context)
 
     def forward(windows: Context) -> Tensor:
         several = (
