@@ -17,10 +17,12 @@ from forecast.tables.labels import decode_labels
 from forecast.tables.panel import Id
 from forecast.tables.roles import Roles
 from forecast.tables.series import Ahead, Series, series_from_frame
+from forecast.tables.times.calendars import CalendarDays
 from forecast.tables.times.frequency import (
     frequency_offset,
     from_wall_time,
     grid_places,
+    times_from,
     to_wall_time,
     whole_grid,
 )
@@ -68,7 +70,11 @@ class Origins:
         words = str(self.step)
         try:
             offset = frequency_offset(words[:-1] + "D" if words.endswith("d") else words)
-            wanted = pd.date_range(wall[first], wall[stop - 1], freq=offset)
+            if isinstance(offset, CalendarDays):  # at most one a day
+                wanted = times_from(wall[first], (wall[stop - 1] - wall[first]).days + 2, offset)
+                wanted = wanted[wanted <= wall[stop - 1]]
+            else:
+                wanted = pd.date_range(wall[first], wall[stop - 1], freq=offset)
         except (InputError, ValueError):
             raise InputError(f"step {words}: is not a time above 0: give one such as 7d, 24h or 1MS") from None
         if len(wanted) > stop - first:
