@@ -109,6 +109,8 @@ def came(forecast: Earlier, path: Path) -> pd.DataFrame:
     truth = _truth(frame, time, forecast, path)
     if (truth["time"].dt.tz is None) != (rows["time"].dt.tz is None):
         raise InputError(f"{path}: only its times, or only the times of the forecast, have a zone: write both alike")
+    if rows["time"].dt.tz is not None:
+        truth = truth.assign(time=truth["time"].dt.tz_convert(rows["time"].dt.tz))
     keys = ["time", *_keys(rows)]
     merged = rows.merge(truth[[*keys, "truth"]], on=keys, how="left")
     if merged["truth"].isna().all():
