@@ -4,7 +4,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -17,6 +17,7 @@ from forecast.common.text import counted, duration
 
 if TYPE_CHECKING:
     from forecast.backtest.refit import Refits
+    from forecast.predict.history import Origins
     from forecast.predict.rolling import Rolling
 
 
@@ -76,6 +77,12 @@ class Asked:
     refit: str = "never"
     refit_time: str | None = None
 
+    def origins(self, step: str | None = None) -> "Origins":
+        """Return the origins, or the dates of refits that are a step apart."""
+        from forecast.predict.history import Origins
+
+        return Origins(self.start, self.end, self.step if step is None else step)
+
     def facts(self) -> dict[str, Any]:
         """Return the words by the names of their options."""
         return {
@@ -88,13 +95,13 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     """Write the backtest of a model on a table into a folder, and print how it did."""
     if not source.exists():  # before the seconds that torch takes to import
         raise InputError(f"{source}: no such file: check the path")
+    if asked.refit == "never" and asked.refit_time is not None:
+        raise InputError(f"--refit-time {asked.refit_time}: nothing is trained again: add --refit, or leave it out")
     from forecast.backtest.outcome import write_outcome
     from forecast.backtest.page import PAGE
     from forecast.backtest.parts import Folder
-    from forecast.backtest.refit import Refits, check_refit
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecast import Question
-    from forecast.predict.history import Origins
     from forecast.predict.input import read_as_trained
     from forecast.runs.run import Run
 
@@ -104,22 +111,21 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     folder = Folder(output, _plan([str(member.facts and member.facts.weights) for member in members], source, asked))
     folder.check()
     frame = read_as_trained(members[0].contract, source)
-    origins = Origins(asked.start, asked.end, asked.step)
-    rolling = predictor.rolling(frame, origins, Question(asked.levels), str(source))
+    rolling = predictor.rolling(frame, asked.origins(), Question(asked.levels), str(source))
     print(_opening(rolling), flush=True)
     if asked.refit == "never":
         groups = rolling.groups()
         makers = [partial(rolling.at, group) for group in groups]
+        folder.open()
     else:
+        from forecast.backtest.refit import Refits, check_refit  # imported here: Lightning takes seconds
+
         refits = Refits(check_refit(predictor), frame, str(source), Question(asked.levels), output, asked.refit_time)
-        due = refits.groups(rolling, replace(origins, step=asked.refit))
-        groups = [group for _, group in due]
-        makers = [partial(refits.forecasts, rolling.history, first, group) for first, group in due]
-    folder.open()
-    missing = folder.missing(len(groups))
-    if asked.refit != "never":
-        _print_refits(refits, {due[number][0] for number in missing})
-    _print_time(rolling, sum(len(groups[number]) for number in missing))
+        due = refits.groups(rolling, asked.origins(asked.refit))
+        groups, makers = [group for _, group in due], refits.makers(rolling, due)
+        folder.open()
+        _print_refits(refits, {due[number][0] for number in folder.missing(len(due))})
+    _print_time(rolling, sum(len(groups[number]) for number in folder.missing(len(groups))))
     forecasts = folder.fill(makers)
     facts = {"models": [str(member.path) for member in members], "input": source.name, **asked.facts()}
     for line in write_outcome(output, source.name, rolling.history, forecasts, facts):

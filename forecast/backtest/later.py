@@ -46,10 +46,10 @@ def read_forecast(path: Path) -> Earlier:
     them; the columns of a long table before its times are ids.
     """
     frame, time = _raw(path)
-    if {"series", "value"} <= set(frame):
-        names = ["value", *(name for name in frame if _ENDS.fullmatch(str(name)))]
+    columns = list(map(str, frame.columns))
+    if {"series", "value"} <= set(columns):
+        names = ["value", *(name for name in columns if _ENDS.fullmatch(name))]
         return Earlier(_with_steps(_values(frame, time, names, ["series"], path), path), [], time)
-    columns = list(frame)
     ids = columns[: columns.index(time)]
     rest = columns[len(ids) + 1 :]
     targets = [name for name in rest if not any(_is_of(name, other) for other in rest)]
@@ -68,7 +68,7 @@ def _raw(path: Path, time: str | None = None) -> tuple[pd.DataFrame, str]:
     """Return the raw table of a file and its time column: `time` if it has it, else the first that holds times."""
     frame, _ = tidy_names(read_table(path), str(path))
     if isinstance(frame.index, pd.DatetimeIndex):
-        frame = frame.rename_axis(index=frame.index.name or "date").reset_index()
+        frame = frame.rename_axis(index=str(frame.index.name or "date")).reset_index()
     if time in frame:
         return frame, str(time)
     times = [str(name) for name in frame if holds_times(frame[name], None)]
@@ -109,6 +109,8 @@ def came(forecast: Earlier, path: Path) -> pd.DataFrame:
     truth = _truth(frame, time, forecast, path)
     if (truth["time"].dt.tz is None) != (rows["time"].dt.tz is None):
         raise InputError(f"{path}: only its times, or only the times of the forecast, have a zone: write both alike")
+    if rows["time"].dt.tz is not None:
+        truth = truth.assign(time=truth["time"].dt.tz_convert(rows["time"].dt.tz))
     keys = ["time", *_keys(rows)]
     merged = rows.merge(truth[[*keys, "truth"]], on=keys, how="left")
     if merged["truth"].isna().all():

@@ -113,8 +113,8 @@ def _first_unseen(model: TrainedModel) -> str | None:
     """Return the time of the first row of the test split; None if it is not known."""
     if model.path is None or not model.path.is_dir():
         return None
-    data = model.result["data"]
-    return data.get("first_test_target")
+    first = model.result["data"].get("first_test_target")
+    return None if first is None else str(first)
 
 
 def _facts(errors: Errors, history: History, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

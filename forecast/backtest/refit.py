@@ -1,8 +1,9 @@
 """Refits of a backtest: trainings from scratch on the rows before a date, with the configuration of the run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from forecast.predict.forecaster import Forecaster
 from forecast.predict.history import Chosen, History, Origins, rows_before
 from forecast.predict.panel import PanelForecaster
 from forecast.predict.rolling import GROUP, Rolling
-from forecast.runs.settings import Settings
+from forecast.runs.settings import Settings, parse_time
 from forecast.training.train import train
 
 REFITS, TABLE = "refits", "table.parquet"
@@ -55,6 +56,10 @@ class Refits:
     folder: Path
     max_time: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.max_time is not None:
+            parse_time(self.max_time)
+
     def groups(self, rolling: Rolling, origins: Origins) -> list[tuple[int, list[int]]]:
         """Return groups of at most `GROUP` origins, each with the place of its refit.
 
@@ -65,6 +70,10 @@ class Refits:
         which = np.searchsorted(due, places, side="right")
         runs = np.split(places, np.flatnonzero(np.diff(which)) + 1)
         return [(int(run[0]), run[at : at + GROUP].tolist()) for run in runs for at in range(0, len(run), GROUP)]
+
+    def makers(self, rolling: Rolling, groups: Sequence[tuple[int, Sequence[int]]]) -> list[Callable[[], pd.DataFrame]]:
+        """Return a function for each group that returns its forecasts, and trains its model if none has."""
+        return [partial(self.forecasts, rolling.history, first, places) for first, places in groups]
 
     def seconds(self) -> float:
         """Return about how long a training takes: as long as the run's."""

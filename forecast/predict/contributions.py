@@ -14,6 +14,9 @@ from forecast.predict.explanation import COLUMN, PAST, REFERENCE
 SHOWN = 6
 """Largest number of parts in a printed line."""
 
+ROUNDING = 1e-6
+"""Largest standard error, relative to the largest contribution, that is rounding."""
+
 WORDS = {COLUMN: "by column", PAST: "by part of the past"}
 
 
@@ -39,7 +42,9 @@ def lines(table: pd.DataFrame, target: str) -> list[str]:
         more = f"; {len(found) - SHOWN} smaller" if len(found) > SHOWN else ""
         text.append(f"  {words}: {', '.join(f'{part} {value:+.4g}' for part, value in largest.items())}{more}")
     error = table["error"].max()
-    text.append(f"  the standard error of sampling is at most {error:.2g}" if error else "  exact: no sampling")
+    is_exact = error <= ROUNDING * table["contribution"].abs().max()
+    exact = "exact: every order of the parts gives the same contributions, or all orders were used"
+    text.append(f"  {exact if is_exact else f'the standard error of sampling is at most {error:.2g}'}")
     return text
 
 

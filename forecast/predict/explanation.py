@@ -75,7 +75,7 @@ class Explained:
                 values = [self.forward(self._mixed(part, past, known))[..., target] for part in chosen.split(size)]
             return torch.cat(values).double().numpy()
 
-        shares = shapley(game, len(parts), max(4, min(PAIRS, 8 * PAIRS // self.context.past.shape[2])))
+        shares = shapley(game, len(parts), max(4, min(PAIRS, 16 * PAIRS // self.context.past.shape[2])))
         rows = [(REFERENCE, shares.empty, np.zeros_like(shares.empty))]
         rows += [(part.name, *pair) for part, *pair in zip(parts, shares.values, shares.errors, strict=True)]
         return pd.concat(

@@ -144,8 +144,8 @@ class Rows:
         enough = (stops - self.offsets[:-1] >= least) & (stops <= self.offsets[1:])
         measured = self.series.observed_of(targets)
         if measured is None:
-            return enough
-        return enough & np.asarray(measured)[(stops - 1).clip(0, len(measured) - 1)].any(1)
+            return np.asarray(enough)
+        return np.asarray(enough & measured[(stops - 1).clip(0, len(measured) - 1)].any(1))
 
 
 @dataclass(frozen=True)
@@ -295,25 +295,25 @@ def _cut(contract: DataContract, whole: Rows, codes: np.ndarray, last: int, sour
     _refuse_gaps(contract, series, later, source)
     frame.loc[later, blank] = np.nan
     pieces = [frame if ids is None else frame.assign(**ids.frame(ids.of_rows).set_axis(frame.index))]
-    for table in series.ahead:
-        more = table.frame
+    for ahead in series.ahead:
+        more = ahead.frame
         if ids is not None:
-            labels = np.array(table.ids, dtype=object).reshape(len(more), len(ids.columns))
+            labels = np.array(ahead.ids, dtype=object).reshape(len(more), len(ids.columns))
             more = more.assign(**pd.DataFrame(labels, index=more.index, columns=list(ids.columns)))
         pieces.append(more)
-    table = pd.concat(pieces).rename_axis(index=contract.time_column).reset_index()
+    table = pd.DataFrame(pd.concat(pieces)).rename_axis(index=contract.time_column).reset_index()
     if ids is None:
         return table
     kept = {ids.names[code] for code in codes}
-    names = list(table[list(ids.columns)].itertuples(index=False, name=None))
-    return table[[name in kept for name in names]].reset_index(drop=True)
+    names = table[list(ids.columns)].itertuples(index=False, name=None)
+    return pd.DataFrame(table[[name in kept for name in names]]).reset_index(drop=True)
 
 
 def _refuse_gaps(contract: DataContract, series: Series, later: np.ndarray, source: str) -> None:
     """Raise InputError for a missing value before the last origin, if training had none."""
     if contract.policies.fills or series.observed is None:
         return
-    columns = [name for name in series.frame if name not in series.labels]
+    columns = [str(name) for name in series.frame if name not in series.labels]
     missing = ~np.asarray(series.observed_of(columns)) & ~later[:, None]
     if missing.any():
         row, place = (int(number) for number in np.argwhere(missing)[0])
@@ -343,17 +343,18 @@ def before(history: History, place: int) -> Series:
 def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.ndarray]:
     """Return a panel of the series `codes`, with the rows that forecasts from a place read, and the stops (S,)."""
     series, model, past = history.past.series, history.model, history.past
-    assert series.ids is not None
+    own = series.ids
+    assert own is not None
     reach = max(model.context_length, seasonal_period(model.frequency))
     stops, offsets = past.at(place)[codes], past.offsets
     low = np.maximum(offsets[:-1][codes], stops - reach)
     high = np.minimum(offsets[1:][codes], stops + model.horizon)
     series = _with_last_values(series, stops, offsets[:-1][codes], model)
     rows = np.concatenate([np.arange(*pair) for pair in zip(low, high, strict=True)])
-    steps = series.ids.steps[codes] + low - offsets[:-1][codes]
+    steps = own.steps[codes] + low - offsets[:-1][codes]
     ends = np.concatenate([[0], np.cumsum(high - low)])
-    names = tuple(series.ids.names[code] for code in codes)
-    ids = replace(series.ids, names=names, offsets=ends, steps=steps - steps.min())
+    names = tuple(own.names[code] for code in codes)
+    ids = replace(own, names=names, offsets=ends, steps=steps - steps.min())
     observed = None if series.observed is None else series.observed[rows]
     return replace(series, frame=series.frame.iloc[rows], observed=observed, ids=ids), ends[:-1] + stops - low
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PAIRS = 64
-"""Pairs of a permutation and its reverse that are drawn where not all permutations are used."""
+PAIRS, ALL = 32, 120
+"""Pairs of a permutation and its reverse that are drawn, if all permutations are more than `ALL`."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Shares:
 def shapley(game: Callable[[np.ndarray], np.ndarray], players: int, pairs: int = PAIRS) -> Shares:
     """Return the Shapley values of a game, which maps coalitions (B, n) to their values (B, h).
 
-    All permutations are used if they are few; else `pairs` random ones, each with its reverse. An additive game has
-    the same shares in every permutation, so that they are exact.
+    All permutations are used if there are at most `ALL`; else `pairs` random ones, each with its reverse. An additive
+    game has the same shares in every permutation, so that they are exact.
 
     References
     ----------
@@ -54,7 +54,7 @@ def shapley(game: Callable[[np.ndarray], np.ndarray], players: int, pairs: int =
 
 def _orders(players: int, pairs: int) -> tuple[np.ndarray, bool]:
     """Return permutations of the players (P, n), and whether they are all."""
-    if math.factorial(players) <= 2 * pairs:
+    if math.factorial(players) <= ALL:
         return np.array(list(itertools.permutations(range(players)))).reshape(-1, players), True
     random = np.random.default_rng(0)
     drawn = [random.permutation(players) for _ in range(pairs)]

@@ -129,6 +129,18 @@ def test_an_ensemble_is_not_trained_again(
     assert "--refit: trains one model again, and --run names several" in capsys.readouterr().err
 
 
+def test_a_time_limit_without_a_refit_or_of_another_form_is_refused(
+    tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "none"
+    given = words(tiny_run, folder)
+    assert main([*given, "--refit-time", "two minutes"]) == 2
+    assert "training.max_time=two minutes: must be dd:hh:mm:ss" in capsys.readouterr().err
+    assert main([*given, "--refit", "never", "--refit-time", "00:00:02:00"]) == 2
+    assert "--refit-time 00:00:02:00: nothing is trained again" in capsys.readouterr().err
+    assert not folder.exists()
+
+
 def test_chosen_origins_are_forecast_as_in_the_whole(tiny_run: TinyRun) -> None:
     model = Forecaster.load(tiny_run.path)
     rolling = model.rolling(tiny_run.table, Origins(START, step="30h"), Question())

@@ -74,6 +74,17 @@ def test_rows_that_have_not_come_are_left_out(
     assert f"10 of {2 * HORIZON} values have come" in capsys.readouterr().out
 
 
+def test_times_in_another_zone_are_the_same_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, zone in (("wide.csv", "UTC"), ("later.csv", "Asia/Tokyo")):
+        table = pd.read_csv(folder / name, parse_dates=["date"])
+        table["date"] = table["date"].dt.tz_localize("UTC").dt.tz_convert(zone)
+        table.to_parquet(folder / f"zoned-{name}.parquet")
+    assert scored(folder, "zoned-wide.csv.parquet", truth="zoned-later.csv.parquet") == 0
+    assert f"{2 * HORIZON} of {2 * HORIZON} values have come" in capsys.readouterr().out
+    assert scored(folder, "zoned-wide.csv.parquet") == 2
+    assert "have a zone: write both alike" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("truth", "words"),
     [
