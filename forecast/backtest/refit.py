@@ -105,10 +105,7 @@ class Refits:
             "path": str(table),
             "time_column": contract.time_column,
             "frequency": contract.frequency,
-            "targets": contract.targets,
-            "past_covariates": contract.roles.past,
-            "known_covariates": contract.roles.known,
-            "id_columns": contract.roles.ids,
+            **contract.roles.named,
             "split": split_of(run["data"]["split"]),
             "short_series": "drop" if contract.roles.ids else "error",
         }

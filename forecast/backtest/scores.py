@@ -55,7 +55,7 @@ class Errors:
         if "naive_error" in self.rows:
             naive = self.rows["naive_error"]
             numbers |= {"naive_mae": naive.abs(), "naive_mse": naive**2}
-        covered = {name: self.rows[name] for name in self.rows if str(name).startswith("covered_")}
+        covered = {str(name): self.rows[name] for name in self.rows if str(name).startswith("covered_")}
         grouped = pd.DataFrame({**numbers, **covered}).groupby(
             groups if isinstance(groups, pd.Series) else [self.rows[name] for name in groups], observed=True
         )

@@ -49,7 +49,7 @@ class DataSettings:
     name: str | None = option("Name of the data in folders and titles; null: the name of the file.")
     source: str = option("Source of the series: synthetic, diagnostic or file.", choices=(SYNTHETIC, DIAGNOSTIC, FILE))
     path: str | None = option(
-        "Your table, such as .csv, .xlsx or .parquet; null: file_name in the data folder.", default=None, only=FILE
+        "Your table, such as my.csv or my.xlsx; null: file_name in the data folder.", default=None, only=FILE
     )
     file_name: str | None = option("Name of a file in the data folder.", default=None, only=FILE)
     url: str | None = option("Address to download file_name from; null: no download.", default=None, only=FILE)

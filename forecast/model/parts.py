@@ -3,7 +3,6 @@
 from typing import Any
 
 from forecast import attention as mechanisms
-from forecast.common.conf_files import configuration_folder, load_choice
 from forecast.common.errors import InputError
 from forecast.model.encoder import EncoderLayer
 from forecast.model.informer import Informer
@@ -41,7 +40,7 @@ def encoder_layer(
     torch.Size([8, 96, 32])
     """
     given = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff, "dropout": dropout}
-    known = load_choice(configuration_folder() / "model" / "patch_informer.yaml")
+    known = _defaults("patch_informer")
     sizes: dict[str, Any] = {name: known[name] if value is None else value for name, value in given.items()}
     width, heads = sizes["d_model"], sizes["num_heads"]
     layer = mechanisms.build(attention, d_model=width, num_heads=heads, max_key_length=max_key_length, **arguments)
@@ -83,9 +82,16 @@ def informer(
     """
     if model not in OPTIONS:
         raise InputError(f"model {model!r} does not exist: choose one of {', '.join(OPTIONS)}")
-    values = {str(key): value for key, value in load_choice(configuration_folder() / "model" / f"{model}.yaml").items()}
+    values = _defaults(model)
     chosen = {"name": attention} if isinstance(attention, str) else dict(attention)
     own = {**mechanisms.defaults(chosen["name"]), **chosen}
     full = {"name": "full", **mechanisms.defaults("full")}
     sizes = Sizes(num_targets, num_past_covariates, num_known, context_length, horizon)
     return build(sizes=sizes, mechanisms=Mechanisms(own, own, full), **{**values, **options})
+
+
+def _defaults(preset: str) -> dict[str, Any]:
+    """Return the options of a preset of conf/model."""
+    from forecast.common.conf_files import configuration_folder, load_choice  # here: a forecast reads no such file
+
+    return {str(key): value for key, value in load_choice(configuration_folder() / "model" / f"{preset}.yaml").items()}

@@ -32,7 +32,8 @@ _NARROW, _WIDE = 12, 40
 def check_output(path: Path) -> None:
     """Raise InputError for the name of a table whose ending is not written, or for which a package is missing."""
     if path.suffix.lower() not in OUTPUTS:
-        raise InputError(f"{path}: must end in {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}")
+        endings = f"{', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}"
+        raise InputError(f"{path}: a table of --output or --write must end in {endings}")
     if is_workbook(path):
         check_extra("xlsxwriter", path)
 

@@ -76,7 +76,7 @@ def fit(
         `training={"progress": False}`.
     options
         Options of the command line by their names: those of `data` as they are (`targets=["load"]`,
-        `known_covariates=[…]`, `id_columns=["store"]`), a choice as a word (`attention="probsparse"`,
+        `holidays="DE-BY"`, `id_columns=["store"]`), a choice as a word (`attention="probsparse"`,
         `experiment="general"`), a group as a dict (`training={"max_time": "00:00:02:00"}`), and `context_length`,
         `seed`, `ensemble`, `loss`, …
 

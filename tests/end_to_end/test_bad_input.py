@@ -80,7 +80,7 @@ def a_device(folder: Path) -> Path:
 FLAWS: dict[str, tuple[Spoil, list[str]]] = {
     "no such file": (lambda folder: folder / "none.csv", ["none.csv", "no such file"]),
     "a folder": (a_folder, ["folder"]),
-    "another kind of file": (content(b"x", "bad.xlsx"), [".csv", ".parquet"]),
+    "another kind of file": (content(b"x", "bad.doc"), [".csv", ".parquet"]),
     "empty": (content(b""), ["empty"]),
     "blank lines only": (content(b"\n\n\n"), ["empty"]),
     "header only": (content(b"date,load,oil,air\n"), ["no rows"]),
@@ -88,7 +88,7 @@ FLAWS: dict[str, tuple[Spoil, list[str]]] = {
     "an image called CSV": (content(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), ["binary"]),
     "binary called Parquet": (content(bytes(range(256)), "bad.parquet"), ["Parquet"]),
     "empty Parquet": (content(b"", "bad.parquet"), ["empty"]),
-    "semicolons": (content(b"date;load\n2016-07-01;1\n"), ["semicolons"]),
+    "an open mark": (content(b"date;load;oil;air\n2016-07-01;1.234;1;1\n2016-07-02;1.235;1;1\n"), ["data.decimal="]),
     "doubled column": (doubled_column, ["'load'", "twice"]),
     "no time column": (table(lambda good: good.drop(columns="date")), ["date"]),
     "unparsable date": (planted(57, "date", "yesterday"), ["row 57", "'date'", "yesterday"]),

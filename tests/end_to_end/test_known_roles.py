@@ -110,7 +110,7 @@ CASES = {
     "static, one value": Case(r"size: is the same for every target: leave it out", static(load=2, oil=2.0)),
     # --- cells
     "text in a target": Case(
-        r"table\.csv, column 'load', row 42: 'broken' is not a number: write it", {}, cell("load", "broken")
+        r"table\.csv, column 'load', row 42: 'broken' is not a number: write", {}, cell("load", "broken")
     ),
     "a unit in a known covariate": Case(
         r"table\.csv, column 'wind speed', row 42: '3 m/s' is not a number: .* or name it in data\.categorical",

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from forecast.attention import _few_queries as few_queries
 from forecast.attention import find
 from forecast.attention.base import Attention
-from forecast.model import encoder, few_queries
+from forecast.model import encoder
 from forecast.model.encoder import Distilling
 from forecast.model.informer import Informer
 from forecast.model.presets import Sizes

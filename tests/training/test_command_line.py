@@ -64,7 +64,7 @@ def test_options_and_tables_are_refused_before_torch_is_imported(tmp_path: Path)
     """The imports take ten seconds; a first table may need several attempts."""
     gaps = write(tmp_path / "gaps.csv", hourly(600).drop(index=[7, 8]))
     short = write(tmp_path / "short.csv", hourly(90))
-    text = write(tmp_path / "text.csv", hourly(600).assign(load="much"))
+    text = write(tmp_path / "text.csv", hourly(600).assign(load=[f"{row} kW" for row in range(600)]))
     tables = [[f"data.path={path}"] for path in (gaps, text, tmp_path / "absent.csv")]
     tables.append([f"data.path={short}", "context_length=512", "horizon=96"])
     options = ["horizon=0", "data.targets=[wind]", "training.batch_size=x", "loss=rmse", "scheduler=null", "hrzn=3"]

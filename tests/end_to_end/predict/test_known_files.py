@@ -163,7 +163,7 @@ def test_known_and_output_are_not_the_same_file(
 def test_a_known_file_that_cannot_be_read_is_refused(
     kind: str, known_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / ("known.xlsx" if kind == "another format" else "known.csv")
+    path = tmp_path / ("known.doc" if kind == "another format" else "known.csv")
     if kind == "folder":
         path.mkdir()
     elif kind == "pipe":
