@@ -34,6 +34,7 @@ def test_each_place_is_changed_once(text: str, expected: list[str]) -> None:
     assert changed(text) == expected
 
 
+@pytest.mark.exhaustive
 def test_faults_are_drawn_by_seed_from_all_folders_and_each_is_python() -> None:
     drawn = draw(ROOT, 1, 40)
     assert drawn == draw(ROOT, 1, 40)

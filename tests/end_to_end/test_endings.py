@@ -175,6 +175,7 @@ main()
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(torch.version.cuda is not None, reason="the libraries of CUDA alone exceed the limit")
 def test_a_model_too_large_for_the_process_is_one_line(tmp_path: Path) -> None:
     words = [*SIMULATED, *SMALL["patch_informer"], *QUICK, "model.d_model=2048", "model.d_ff=1000000"]

@@ -150,7 +150,7 @@ def test_a_real_plan_has_times_memory_and_the_sizes_that_fit(tmp_path: Path, mon
     assert [trial["why"] for trial in mean["trials"]] == ["", ""]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_real_process_reports_a_refused_mechanism(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*SIMULATED, *QUICK, *SMALL["informer"], "model=informer", "--mechanisms", "linformer", "--quiet"]
     assert main(words) == 2

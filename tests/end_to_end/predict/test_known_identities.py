@@ -164,6 +164,7 @@ def test_runs_that_read_known_covariates_differently_are_not_averaged(
         Ensemble.load([pair[0], other])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "pair", ["patch_informer", pytest.param("informer", marks=pytest.mark.exhaustive)], indirect=True
 )

@@ -40,7 +40,7 @@ def _check_input(run: Path, output: Path) -> None:
     pd.testing.assert_series_equal(ours, its, rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_commands_fill_one_report(
     tmp_path: Path, without_report: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

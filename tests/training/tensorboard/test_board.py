@@ -76,7 +76,7 @@ def test_a_resumed_run_is_one_table_row_with_its_last_numbers(tmp_path: Path) ->
     assert len(list((tmp_path / "run").iterdir())) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_runs_of_a_folder_form_one_table(tmp_path: Path) -> None:
     short = ["training.max_steps=2", "training.batch_size=8"]
     results = {}
