@@ -5,7 +5,6 @@ import shlex
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -115,7 +114,7 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     print(_opening(rolling), flush=True)
     if asked.refit == "never":
         groups = rolling.groups()
-        makers = [partial(rolling.at, group) for group in groups]
+        makers = rolling.makers(groups)
         folder.open()
     else:
         from forecast.backtest.refit import Refits, check_refit  # imported here: Lightning takes seconds
