@@ -3,9 +3,8 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,6 @@ from forecast.common.files import sha256
 from forecast.common.text import counted, duration
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from forecast.backtest.refit import Refits
     from forecast.predict.history import Origins
     from forecast.predict.rolling import Rolling
@@ -117,7 +114,7 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     print(_opening(rolling), flush=True)
     if asked.refit == "never":
         groups = rolling.groups()
-        makers: list[Callable[[], pd.DataFrame]] = [partial(rolling.at, group) for group in groups]
+        makers = rolling.makers(groups)
         folder.open()
     else:
         from forecast.backtest.refit import Refits, check_refit  # imported here: Lightning takes seconds

@@ -37,7 +37,10 @@ class Errors:
         names, truth = names_of(rows), rows["truth"].to_numpy(np.float64)
         is_scaled = names.nunique() > 1
         size = _sizes(names, rows["truth"], scale) if is_scaled else np.ones(len(rows))
-        columns = {"name": names, "error": (rows["value"].to_numpy(np.float64) - truth) / size}
+        columns: dict[str, pd.Series | np.ndarray] = {
+            "name": names,
+            "error": (rows["value"].to_numpy(np.float64) - truth) / size,
+        }
         if "naive" in rows:
             columns["naive_error"] = (rows["naive"].to_numpy(np.float64) - truth) / size
         for level in levels_of(rows):
@@ -55,7 +58,7 @@ class Errors:
         if "naive_error" in self.rows:
             naive = self.rows["naive_error"]
             numbers |= {"naive_mae": naive.abs(), "naive_mse": naive**2}
-        covered = {str(name): self.rows[name] for name in self.rows if str(name).startswith("covered_")}
+        covered = {f"covered_{level}": self.rows[f"covered_{level}"] for level in self.levels}
         grouped = pd.DataFrame({**numbers, **covered}).groupby(
             groups if isinstance(groups, pd.Series) else [self.rows[name] for name in groups], observed=True
         )

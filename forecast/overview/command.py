@@ -1,6 +1,7 @@
 """Show what is understood of a table, before a training: `forecast data my.csv`."""
 
 import argparse
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,13 +77,13 @@ def _lines(table: Path, seen: "Understanding") -> list[str]:
     step = step_words(series.frequency)
     lines = [f"{table}: {many}{series.num_rows:,} rows, one every {step}, {times.min()} to {times.max()}"]
     lines += [f"  {note}" for note in series.notes]
-    for problem, word in zip(seen.problems, seen.words, strict=False):
-        lines.append(f"  refused without {word}: {problem}")
+    for problem in seen.problems:
+        lines.append(f"  accepted by the words below: {_shortened(problem, table)}")
     facts = columns_of(series)
     width = max([6, *(len(fact.name) for fact in facts)])
     lines.append(f"  {'column':<{width}}  {'least':>10} {'mean':>10} {'largest':>10} {'empty':>7}")
     for fact in facts:
-        numbers = " ".join(f"{value:>10.4g}" for value in (fact.least, fact.mean, fact.largest))
+        numbers = " ".join(f"{_number(value):>10}" for value in (fact.least, fact.mean, fact.largest))
         lines.append(f"  {fact.name:<{width}}  {numbers} {fact.empty:>7,}  {', '.join(fact.remarks)}".rstrip())
     for name, labels in series.labels.items():
         lines.append(f"  {name:<{width}}  {counted(len(labels), 'label')}: {', '.join(map(repr, labels[:5]))}")
@@ -91,8 +92,21 @@ def _lines(table: Path, seen: "Understanding") -> list[str]:
     if series.unread:
         lines.append(f"  not read: {', '.join(map(repr, series.unread[:9]))}")
     if facts:
-        lines.append(f"  season: {season_of(series, facts[0].name)}")
+        lines.append(f"  season: {season_of(series, [fact.name for fact in facts])}")
     return lines
+
+
+def _shortened(problem: str, table: Path) -> str:
+    """Return a refusal without the name of the table and without its cures."""
+    return problem.removeprefix(str(table)).lstrip(",: ").partition(": correct the file")[0].partition(", or train")[0]
+
+
+def _number(value: float) -> str:
+    """Return a number with four digits or more, and no exponent below a million million."""
+    size = abs(value)
+    if not 1e-4 <= size < 1e12:
+        return f"{value:.4g}"
+    return f"{value:,.{max(0, 3 - math.floor(math.log10(size)))}f}"
 
 
 def _command(table: Path, words: Sequence[str], seen: "Understanding") -> str:

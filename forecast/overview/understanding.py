@@ -156,19 +156,27 @@ def _column(series: Series, name: str) -> Column:
     return Column(name, seen.min(), seen.mean(), seen.max(), series.num_rows - len(seen), tuple(remarks))
 
 
-def season_of(series: Series, column: str) -> str:
-    """Return how much of a column the value one season before explains, for the season that explains most."""
-    values = series.measured[column].to_numpy(np.float64)
-    if series.ids is not None:
-        longest = int(np.argmax(series.ids.lengths))
-        values = values[series.ids.first_rows[longest] : series.ids.offsets[longest + 1]]
-    shares = {period: _explained(values, period) for period in _periods(series.frequency) if 3 * period <= len(values)}
-    if not shares or max(shares.values()) < 0.05:
+def season_of(series: Series, columns: Sequence[str]) -> str:
+    """Return how much the value one season before explains, for the season and the column of which it explains most."""
+    found = {column: _seasons(series, column) for column in columns}
+    found = {column: shares for column, shares in found.items() if shares}
+    if not found or max(max(shares.values()) for shares in found.values()) < _NEAR:
         return "no season was found"
+    column = max(found, key=lambda name: max(found[name].values()))
+    shares = found[column]
     most = max(shares.values())
     best = min(period for period, share in shares.items() if share >= most - _NEAR)  # a week holds seven days
     what = f"the value {counted(best, 'row')} before, {season_name(best, series.frequency)}"
     return f"{what}, explains {100 * shares[best]:.0f} % of {column!r}"
+
+
+def _seasons(series: Series, column: str) -> dict[int, float]:
+    """Return the share that each season explains of a column, in the longest series of a panel."""
+    values = series.measured[column].to_numpy(np.float64)
+    if series.ids is not None:
+        longest = int(np.argmax(series.ids.lengths))
+        values = values[series.ids.first_rows[longest] : series.ids.offsets[longest + 1]]
+    return {period: _explained(values, period) for period in _periods(series.frequency) if 3 * period <= len(values)}
 
 
 def _periods(frequency: str) -> list[int]:

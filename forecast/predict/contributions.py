@@ -20,14 +20,18 @@ ROUNDING = 1e-6
 WORDS = {COLUMN: "by column", PAST: "by part of the past"}
 
 
-def means(table: pd.DataFrame, view: str) -> pd.Series:
-    """Return the mean contribution of each part of a view over the horizon, without the reference, in order."""
+def sizes(table: pd.DataFrame, view: str) -> pd.DataFrame:
+    """Return the mean absolute contribution of each part of a view to a step, and the mean, in the table's order.
+
+    A daily cycle moves the forecast up and down, so that its mean over a day says nothing.
+    """
     rows = table[(table["by"] == view) & (table["part"] != REFERENCE)]
-    return rows.groupby("part", sort=False)["contribution"].mean()
+    found = rows.assign(size=rows["contribution"].abs()).groupby("part", sort=False)[["size", "contribution"]].mean()
+    return found.rename(columns={"contribution": "mean"})
 
 
 def lines(table: pd.DataFrame, target: str) -> list[str]:
-    """Return the forecast, its reference and the largest contributions, each as a mean over the horizon."""
+    """Return the forecast and its reference as means over the horizon, and the largest contributions."""
     rows = table[table["by"] == COLUMN]
     calm = rows[rows["part"] == REFERENCE]["contribution"].mean()
     whole = rows.groupby("time")["contribution"].sum().mean()
@@ -37,10 +41,11 @@ def lines(table: pd.DataFrame, target: str) -> list[str]:
         f"difference {whole - calm:+.4g}"
     ]
     for view, words in WORDS.items():
-        found = means(table, view)
-        largest = found.loc[found.abs().sort_values(ascending=False, kind="stable").index[:SHOWN]]
+        found = sizes(table, view)
+        largest = found.sort_values("size", ascending=False, kind="stable").head(SHOWN)
         more = f"; {len(found) - SHOWN} smaller" if len(found) > SHOWN else ""
-        text.append(f"  {words}: {', '.join(f'{part} {value:+.4g}' for part, value in largest.items())}{more}")
+        named = ", ".join(f"{part} {row['size']:.4g} ({row['mean']:+.4g})" for part, row in largest.iterrows())
+        text.append(f"  {words}, mean size of the contribution to a step (its mean): {named}{more}")
     error = table["error"].max()
     is_exact = error <= ROUNDING * table["contribution"].abs().max()
     exact = "exact: every order of the parts gives the same contributions, or all orders were used"
@@ -49,8 +54,8 @@ def lines(table: pd.DataFrame, target: str) -> list[str]:
 
 
 def draw(path: Path, table: pd.DataFrame, title: str) -> None:
-    """Write a PNG: the forecast and its reference, and the mean contribution of each part in both views."""
-    both = {view: means(table, view) for view in WORDS}
+    """Write a PNG: the forecast and its reference, and the size of the contribution of each part in both views."""
+    both = {view: sizes(table, view)["size"] for view in WORDS}
     height = 2.6 + 0.26 * max(map(len, both.values()))
     figure = Figure(figsize=(11, height), layout="constrained")
     FigureCanvasAgg(figure)
@@ -66,12 +71,10 @@ def draw(path: Path, table: pd.DataFrame, title: str) -> None:
     for place, (view, found) in enumerate(both.items()):
         panel = figure.add_subplot(grid[1, place])
         seats = np.arange(len(found))[::-1]
-        colours = np.where(found.to_numpy() < 0, "tab:blue", "tab:orange")
-        panel.barh(seats, found.to_numpy(), color=colours, height=0.7)
+        panel.barh(seats, found.to_numpy(), color="tab:orange", height=0.7)
         panel.set_yticks(seats)
         panel.set_yticklabels([str(part) for part in found.index], fontsize=7, parse_math=False)
-        panel.axvline(0, color="0.5", linewidth=0.8)
-        panel.set_title(f"mean contribution {WORDS[view]}", fontsize=9)
+        panel.set_title(f"mean size of the contribution to a step, {WORDS[view]}", fontsize=9)
     for panel in figure.axes:
         panel.tick_params(axis="x", labelsize=8)
         panel.spines[["top", "right"]].set_visible(False)

@@ -1,5 +1,6 @@
 """The past of a table, cut so that each forecast of a backtest reads only what was known when it began."""
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +30,8 @@ from forecast.tables.times.frequency import (
 
 Time = str | pd.Timestamp
 
+_YEAR_FIRST = re.compile(r"\d{4}(?!\d)")
+
 
 @dataclass(frozen=True)
 class Origins:
@@ -50,8 +53,8 @@ class Origins:
 
     def places(self, grid: pd.DatetimeIndex, horizon: int) -> np.ndarray:
         """Return the rising places of the origins on the grid of a table; raise InputError if there are none."""
-        start = _time(self.start, grid, "start")
-        last = grid[-min(horizon, len(grid))] if self.end is None else min(_time(self.end, grid, "end"), grid[-1])
+        start = time_of(self.start, grid, "start")
+        last = grid[-min(horizon, len(grid))] if self.end is None else min(time_of(self.end, grid, "end"), grid[-1])
         first = int(grid.searchsorted(start))
         stop = int(grid.searchsorted(last, side="right"))
         if first >= stop:
@@ -94,9 +97,11 @@ class Chosen(Origins):
         return np.array(self.listed)
 
 
-def _time(time: Time, grid: pd.DatetimeIndex, name: str) -> pd.Timestamp:
+def time_of(time: Time, grid: pd.DatetimeIndex, name: str) -> pd.Timestamp:
     """Return a time in the zone of the grid; raise InputError if it is none."""
     try:
+        if isinstance(time, str) and not _YEAR_FIRST.match(time.strip()):
+            raise ValueError  # pandas would take 03.04.2023 for 4 March
         stamp = pd.Timestamp(time)
         if pd.isna(stamp):
             raise ValueError

@@ -15,6 +15,7 @@ from forecast.evaluation.metrics import skill
 from forecast.predict.answer import limits_of
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.forecast import Question
+from forecast.predict.history import time_of
 from forecast.tables.panel import Ids
 from forecast.tables.series import Series, only
 
@@ -34,7 +35,8 @@ def origins_of(model: TrainedModel, series: Series, start: Any = None) -> np.nda
     length, horizon = model.context_length, model.horizon
     origins = np.arange(length, len(series.frame) - horizon + 1)
     if start is not None:
-        origins = origins[origins >= pd.DatetimeIndex(series.frame.index).searchsorted(pd.Timestamp(start))]
+        index = pd.DatetimeIndex(series.frame.index)
+        origins = origins[origins >= index.searchsorted(time_of(start, index, "start"))]
     measured = series.observed_of(model.channels)
     if model.policies.reads_past_gaps and measured is not None:
         origins = origins[np.asarray(measured)[origins - 1].all(1)]

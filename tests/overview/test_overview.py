@@ -101,7 +101,7 @@ def test_a_refusal_for_several_things_names_the_command(tmp_path: Path) -> None:
 def test_the_season_that_explains_most_is_named() -> None:
     days = series_from_frame(hourly(24 * 30).assign(load=np.sin(2 * np.pi * np.arange(720) / 24)))
 
-    assert season_of(days, "load") == "the value 24 rows before, 24 h, explains 100 % of 'load'"
+    assert season_of(days, ["oil", "load"]) == "the value 24 rows before, 24 h, explains 100 % of 'load'"
 
 
 def test_a_long_line_keeps_its_extremes() -> None:

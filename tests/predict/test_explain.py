@@ -116,7 +116,7 @@ def test_the_command_writes_the_table_and_a_picture(
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr().out
     assert "oil, 2016-07-30 04:00:00 to 2016-07-30 15:00:00: mean -4.9" in printed
-    assert "  by column: oil +" in printed
+    assert "  by column, mean size of the contribution to a step (its mean): oil " in printed
     assert "  exact: every order" in printed
     assert main([*words[:4], "--target", "air", "--output", str(output)]) == 2
     assert "target 'air': is not forecast: choose load, oil" in capsys.readouterr().err
