@@ -42,7 +42,14 @@ def test_a_page_has_each_cell_of_its_notebook(notebook: Path, monkeypatch: pytes
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
-@EVERY
+@pytest.mark.parametrize(
+    "notebook",
+    [
+        pytest.param(path, marks=pytest.mark.exhaustive) if "known" in path.stem else path
+        for path in NOTEBOOKS.notebooks()
+    ],
+    ids=lambda notebook: notebook.stem,
+)
 def test_a_notebook_runs_and_its_page_has_the_output(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(NOTEBOOKS.RUN, "1")
     page = NOTEBOOKS.page(notebook)

@@ -126,7 +126,7 @@ def test_the_exported_graph_does_not_grow_with_the_length(name: str) -> None:
     assert nodes(attention, 3_000) == nodes(attention, 50_000) < 600
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [pytest.param("efficient", marks=pytest.mark.exhaustive), "probsparse"])
 def test_a_few_compiled_graphs_serve_many_lengths(name: str) -> None:
     graphs: list[Any] = []

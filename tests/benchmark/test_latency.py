@@ -15,7 +15,7 @@ QUICK = ["--repetitions", "3", "--seconds", "0", "--device", "cpu", "--threads",
 pytestmark = pytest.mark.usefixtures("signals_and_threads")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_each_form_is_timed_for_one_window_and_a_batch_with_the_same_forecasts(
     tiny_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ def faults_per_pass() -> int:
     return sorted(faults)[4]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep freed memory")
 def test_freed_memory_is_kept_for_the_next_allocation() -> None:
     code = "from tests.common.test_memory import CPU, faults_per_pass as faults, keep_freed_memory as keep\n"

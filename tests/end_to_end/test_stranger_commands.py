@@ -95,7 +95,7 @@ def commands(source: Path) -> list[tuple[list[str], int]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_command_runs_code_of_an_untrusted_folder(place: Path, tiny_run: TinyRun) -> None:
     expected = commands(tiny_run.source)
     writable = [*WRITABLE, get_cachedir()]  # the font cache

@@ -154,7 +154,7 @@ def assert_same(results: tuple[Any, dict[str, Any]], eager: tuple[Any, dict[str,
     assert results[1]["model"] == eager[1]["model"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("traced")
 def test_a_compiled_run_matches_an_eager_run(
     config: dict[str, Any], eager: tuple[Any, dict[str, Any]], tmp_path: Path

@@ -48,7 +48,7 @@ def test_each_series_of_a_long_table_is_scored_by_its_own_scale(panel_run: TinyR
     assert isinstance(model, PanelForecaster)
     scores = model.score(panel_run.table)
     assert scores.loc["model", "mse"] > 0
-    alone = [model.score(panel_run.table, ids=[name]) for name in panel_run.table["store"].astype(str).unique()]
+    alone = [model.score(panel_run.table, ids=[name]) for name in panel_run.table["store"].astype(str).unique()[:5]]
     assert min(each.loc["model", "mse"] for each in alone) < scores.loc["model", "mse"]
     assert max(each.loc["model", "mse"] for each in alone) > scores.loc["model", "mse"]
     short = panel_run.table.dropna(subset=["sales"]).groupby("store").tail(model.least_context + HORIZON - 1)

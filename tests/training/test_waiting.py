@@ -78,7 +78,7 @@ def train(folder: Path, watch: Watch, *words: str) -> None:
     assert watch.steps == LAST - FIRST
 
 
-@pytest.mark.parametrize("loss", ["mse", "quantile"])
+@pytest.mark.parametrize("loss", ["mse", pytest.param("quantile", marks=pytest.mark.exhaustive)])
 def test_fifty_steps_read_a_number_only_with_the_flag(
     loss: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

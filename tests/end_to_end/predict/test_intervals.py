@@ -148,6 +148,7 @@ def test_the_ensemble_has_the_mean_of_the_ends(tiny_run: TinyRun, second_run: Pa
     assert len(sidecar(tmp_path / "next.csv")["intervals"]["calibration"]) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("graph_once")
 def test_an_exported_file_has_the_intervals_of_its_run(tiny_run: TinyRun, tmp_path: Path) -> None:
     assert export(["--run", str(tiny_run.path), "--output", str(tmp_path / "model.pt2")]) == 0

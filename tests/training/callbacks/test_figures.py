@@ -56,7 +56,7 @@ def test_each_validation_has_a_picture_that_changes_with_the_model(pictured: Any
     assert not same(pictures[0], pictures[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_weights_and_scores_are_identical_without_pictures(pictured: Any, config: dict[str, Any]) -> None:
     run, result = pictured
     callbacks = {name: node for name, node in config["callbacks"].items() if name != "figures"}

@@ -63,7 +63,7 @@ def test_a_run_resumed_for_a_few_steps_is_recorded(config: dict[str, Any], tmp_p
     assert len(recorded_steps(run.path)) == RECORDED
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_weights_are_the_same_without_the_profiler(profiled: Any, config: dict[str, Any], tmp_path: Path) -> None:
     run, _ = profiled
     plain, _ = train(changed(config, training__profile=False, output_dir=str(tmp_path)))

@@ -15,7 +15,7 @@ from tests.support.small import ROOT
 from tests.training.parallel.ranks import cases, run
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.exhaustive,  # test_command.py trains in two processes in each run
     pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated"),
 ]
 

@@ -115,7 +115,7 @@ def test_a_job_ends_with_the_process_that_started_it() -> None:
     assert process.wait(20) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_isolated_job_has_the_scores_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
