@@ -73,7 +73,7 @@ def _lines(table: Path, seen: "Understanding") -> list[str]:
 
     series = seen.series
     times = series.frame.index
-    many = "" if series.ids is None else f"{counted(len(series.ids), 'series')}, "
+    many = "" if series.ids is None else f"{len(series.ids):,} series, "
     step = step_words(series.frequency)
     lines = [f"{table}: {many}{series.num_rows:,} rows, one every {step}, {times.min()} to {times.max()}"]
     lines += [f"  {note}" for note in series.notes]

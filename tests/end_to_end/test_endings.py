@@ -156,6 +156,7 @@ def test_an_unusable_file_name_is_one_line(number: int) -> None:
     assert moved[0].startswith("model.safetensors: ")
 
 
+@pytest.mark.exhaustive
 def test_a_run_larger_than_memory_is_not_called_damaged(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

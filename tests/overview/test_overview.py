@@ -60,7 +60,9 @@ def test_python_reads_the_same_table(german: Path) -> None:
         forecast.read_table(german, decimal="x")
 
 
-def test_a_long_table_keeps_its_ids(tmp_path: Path) -> None:
+def test_a_long_table_keeps_its_ids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "shops.csv"
     days = pd.date_range("2022-01-01", periods=40)
     parts = [
@@ -73,6 +75,9 @@ def test_a_long_table_keeps_its_ids(tmp_path: Path) -> None:
     assert list(frame) == ["shop", "sales"]
     assert frame.groupby("shop").size().to_dict() == {"a": 40, "b": 30}
     assert frame.groupby("shop")["sales"].mean().to_dict() == {"a": 40.0, "b": 30.0}
+    monkeypatch.chdir(tmp_path)
+    assert main([str(path), "id_columns=[shop]"]) == 0
+    assert f"{path}: 2 series, 70 rows, one every day" in capsys.readouterr().out
 
 
 def test_a_table_that_needs_a_decision_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

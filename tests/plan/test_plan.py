@@ -111,7 +111,7 @@ def test_an_impossible_plan_ends_with_one_line_and_code_2(
     assert message.format(folder=tmp_path) in error
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_real_plan_has_times_memory_and_the_sizes_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paces: list[Pace | None] = []
 

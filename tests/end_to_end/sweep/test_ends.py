@@ -140,6 +140,7 @@ def test_a_sweep_ends_with_its_report(six: tuple[Path, Ended]) -> None:
     assert {"last value", "seasonal naive", "linear (ridge)"} <= rows.keys()
 
 
+@pytest.mark.exhaustive
 def test_a_resumed_sweep_has_the_same_report_as_an_uninterrupted_one(
     six: tuple[Path, Ended], without_report: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,6 +127,7 @@ def test_a_finished_run_without_the_objective_stays_unchanged(tmp_path: Path, re
     assert not (folder / "failed.json").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_damaged_job_is_trained_again_and_says_why(tmp_path: Path) -> None:
     words = ["sweep.name=s", "training.max_steps=2"]
     assert command(tmp_path, *words).code == 0

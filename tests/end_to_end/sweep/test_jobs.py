@@ -154,6 +154,7 @@ def test_a_sweep_overwrites_neither_another_sweep_nor_a_running_job(tmp_path: Pa
     assert snapshot(folder) == before
 
 
+@pytest.mark.exhaustive
 def test_a_sweep_that_grows_trains_nothing_twice(tmp_path: Path) -> None:
     short = ["sweep.name=grow", "training.max_steps=2"]
     assert command(tmp_path, *short).started == ["job"]

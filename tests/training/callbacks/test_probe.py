@@ -77,7 +77,7 @@ def test_the_time_of_the_probe_is_a_speed_figure(probed: Any) -> None:
     assert last_scalars(run.path)["speed/probe_share"] == pytest.approx(result["speed"]["probe_share"], rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_weights_and_scores_are_identical_without_the_probe(probed: Any, folder: Path) -> None:
     run, result = probed
     plain, without = train(quick(folder, *OWN, "~callbacks.probe", model="informer"))
