@@ -157,28 +157,17 @@ def with_numbers(column: pd.Series, marks: Marks) -> pd.Series:
     text = pa.array(column.array, type=pa.large_string(), from_pandas=True)
     plain = pc.utf8_trim_whitespace(pc.replace_substring(text, "\u2212", "-"))
     if marks.thousands is not None:
-        group = (
-            f"[{_BLANKS}]"
-            if marks.thousands == " "
-            else f"[{_QUOTES}]"
-            if marks.thousands == "'"
-            else re.escape(marks.thousands)
-        )
+        group = {" ": f"[{_BLANKS}]", "'": f"[{_QUOTES}]"}.get(marks.thousands, re.escape(marks.thousands))
         point = re.escape(marks.decimal or ".")
         grouped = pc.match_substring_regex(plain, rf"^[+-]?\s*\d{{1,3}}(?:{group}\d{{3}})+(?:{point}\d*)?$")
         plain = pc.if_else(grouped, pc.replace_substring_regex(plain, group, ""), plain)
+    numeric = pc.match_substring_regex(plain, _PLAIN)
     if marks.decimal == ",":
-        fraction = pc.match_substring_regex(plain, r"^[+-]?\s*\d*,\d*(?:[eE][+-]?\d+)?$")
-        foreign = pc.match_substring_regex(
-            plain, r"^[+-]?\s*\d*\.\d+$"
-        )  # no number where the comma is the decimal mark
-        plain = pc.if_else(fraction, pc.replace_substring(plain, ",", "."), plain)
-        plain = pc.if_else(foreign, text, plain)
-        numeric = pc.and_(pc.match_substring_regex(plain, _PLAIN), pc.invert(foreign))
-    else:
-        numeric = pc.match_substring_regex(plain, _PLAIN)
+        numeric = pc.invert(pc.match_substring_regex(plain, r"\."))  # what still has a point is no number
+        plain = pc.replace_substring(plain, ",", ".", max_replacements=1)
+        numeric = pc.and_(numeric, pc.match_substring_regex(plain, _PLAIN))
     plain = pc.if_else(numeric, pc.replace_substring_regex(plain, r"[+\s]", ""), text)
-    if pc.all(numeric).as_py() or pc.sum(pc.invert(numeric)).as_py() in (0, None):
+    if pc.all(numeric).as_py():
         return pd.Series(_floats(plain), index=column.index, name=column.name)
     if not pc.any(numeric).as_py():
         return column
@@ -189,6 +178,6 @@ _PLAIN = r"^[+-]?\s*(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 
 
 def _floats(plain: pa.Array) -> np.ndarray:
-    """Return text without plus signs as numbers, whole ones as integers if there are no others."""
+    """Return the numbers of text without plus signs, NaN for an empty cell."""
     numbers = pc.cast(plain, pa.float64())
     return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
