@@ -97,7 +97,7 @@ def fit(
     data.first_step = 0 if resumed is None else int(resumed["step"])
     shows_progress = settings.progress and group.leads
     scored = None
-    if prepared.linear_maps.start is not None and resumed is None:
+    if (prepared.linear_maps.start is not None or prepared.start is not None) and resumed is None:
         scored = _score_start(prepared, shows_progress)
     best, evidence, start_seconds = (None, None, None) if scored is None else scored.kept
     selection = held_out_selection(prepared, None if scored is None else scored.start)
@@ -235,6 +235,7 @@ def _make_trainer(
 def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastData) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=LEAF_SPEC)
+        warnings.filterwarnings("ignore", message="Found .* in eval mode")  # the parts of `freeze`
         warnings.filterwarnings("ignore", message="The number of training batches")  # the line of steps shows it
         try:
             trainer.fit(task, datamodule=data)
@@ -307,7 +308,7 @@ class _Scored:
 
 def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
     """Score the weights before the first step."""
-    task, data, confidence = prepared.task, prepared.data, prepared.settings.training.start_confidence
+    task, data, confidence = prepared.task, prepared.data, prepared.confidence
     windows, began = data.parts["validation"], time.monotonic()
     if shows_progress:
         say(f"scoring the starting weights on {len(windows):,} validation windows")
