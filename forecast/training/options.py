@@ -47,6 +47,8 @@ class Options:
         of_data = {name for name, each in options_of(DataSettings).items() if each.applies_to(FILE)}
         choices, values = dict[str, Any](), dict[str, Any]()
         for name, given in options.items():
+            if name == "start_from" and (given := getattr(given, "path", given)) is None:
+                raise InputError("start_from: is an ensemble, or no model: give one run, such as a member")
             value = _plain(name, given)
             if name in REFUSED:
                 raise InputError(f"{name}: {REFUSED[name]}: leave it out")

@@ -119,8 +119,8 @@ class Beginning:
         first = data.index[int(validation.starts[0]) + validation.context_length]
         if self.seen is not None and str(first) <= self.seen:
             lines.append(
-                f"note: the run has seen rows up to {self.seen}; if this table has the same rows, the scores from {first} "
-                "on are too good"
+                f"note: the run has seen rows up to {self.seen}: if they are in this table, its scores from {first} on "
+                "are too good"
             )
         return lines
 

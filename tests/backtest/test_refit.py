@@ -58,7 +58,7 @@ def test_a_refit_trains_with_the_options_of_the_run_on_the_rows_before_its_date(
     model = Forecaster.load(tiny_run.path)
     rolling = model.rolling(tiny_run.table, Origins(START, step="30h"), Question())
     refits = Refits(model, tiny_run.table, "the frame", Question(), tmp_path, "00:00:02:00")
-    forecasts = refits.forecasts(rolling.history, rolling.places[0], rolling.places[:2])
+    forecasts = refits.forecasts(rolling.history, rolling.places[:1], rolling.places[:2])
 
     pd.testing.assert_frame_equal(forecasts, rolling.at(rolling.places[:2]))  # the patched training returns the run
     (settings,) = seen
@@ -91,8 +91,8 @@ def test_finished_refits_are_not_trained_again(
     original, trained = refit.train, list[Path]()
     settings_of = Refits.settings
 
-    def few_steps(self: Refits, table: Path) -> Settings:
-        plain = settings_of(self, table).plain
+    def few_steps(self: Refits, table: Path, start: Path | None = None) -> Settings:
+        plain = settings_of(self, table, start).plain
         return Settings.parse({**plain, "training": {**plain["training"], "max_steps": 2}})
 
     def train(settings: Settings, *, folder: Path) -> tuple[Run, dict[str, Any]]:

@@ -22,8 +22,8 @@ from forecast.report.__main__ import report_sweep
 from forecast.runs.settings import Settings, follow_table
 from forecast.runs.summary import writes_board
 from forecast.training.start import signal_of
-from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.start_from import composed
+from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
 from forecast.training.sweep.overrides import (
     canonical,
