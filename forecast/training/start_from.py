@@ -109,7 +109,7 @@ class Beginning:
         network, weight = task.network, task.network.mixing_weight
         path = ", the linear path" if network.linear_path is not None else ""
         known = "; labels new to it are unknown" if data.encoder.categorical else ""
-        left = " (validation is better without its encoder-decoder: mixing weight 0)" if weight == 0 else ""
+        left = " (mixing weight 0 at first: validation is better with the linear path alone)" if weight == 0 else ""
         lines = [
             f"start: the weights of {shown(str(self.path))}{left}",
             f"fitted on this table: the z-scores of the targets{path} and the intervals; from the run: the known "

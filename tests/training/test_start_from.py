@@ -24,6 +24,7 @@ from forecast.training.start_from import Beginning, composed, keep_mixing_weight
 from forecast.training.task import freeze
 from forecast.training.train import train
 from tests.conftest import TinyRun
+from tests.support.interruptions import assert_same, train_in_two_parts
 from tests.support.panels import stores
 from tests.support.small import changed, hourly, write
 
@@ -221,12 +222,25 @@ def test_a_result_whose_best_step_is_the_start_says_so(tiny_run: TinyRun) -> Non
 
 
 @pytest.mark.slow
-def test_a_run_says_where_its_weights_come_from(
-    tiny_run: TinyRun, later: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_says_where_its_weights_come_from_and_resumes_to_the_same_weights(
+    tiny_run: TinyRun,
+    later: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run, result = train(configuration(tiny_run, later, "logger=null"), folder=tmp_path / "run")
+    config = configuration(tiny_run, later, "logger=null", "freeze=[encoder]", "training.start_confidence=null")
+    whole = train(config, folder=tmp_path / "whole")
+    result = whole[1]
     weights = Run(tiny_run.path).manifest()["files"]["model.safetensors"]["sha256"]
     assert result["start_from"] == {"run": str(tiny_run.path), "weights": weights}
     assert result["validations"][0]["step"] == 0
-    assert f"start: the weights of {tiny_run.path}" in capsys.readouterr().out
-    assert load(run.path).contract.cycles == load(tiny_run.path).contract.cycles
+    printed = capsys.readouterr().out
+    assert f"start: the weights of {tiny_run.path}" in printed
+    assert "not trained: " in printed
+    assert load(whole[0].path).contract.cycles == load(tiny_run.path).contract.cycles
+    before, after = (Run(path).load_model().state_dict() for path in (tiny_run.path, whole[0].path))
+    same = {name.partition(".")[0] for name, tensor in after.items() if torch.equal(tensor, before[name])}
+    assert "encoder" in same
+
+    assert_same(*train_in_two_parts(config, tmp_path / "parts", 2, monkeypatch), whole)
