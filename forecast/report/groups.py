@@ -37,7 +37,8 @@ Key = tuple[str, int]
 
 def _is_untrained_sum(run: FinishedRun) -> bool:
     """Return whether the forecast is the ridge regression: the best step of a sum with it came before training."""
-    return look_up(run.result, "config.model.linear_path") == "ridge" and run.number("model.best_step") == 0
+    is_ridge = look_up(run.result, "config.model.linear_path") == "ridge" and run.result.get("start_from") is None
+    return is_ridge and run.number("model.best_step") == 0
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ def test_a_mechanism_that_refuses_an_override_has_a_reason_instead_of_settings()
         ([], ["fulll"], "--mechanisms fulll: 'fulll' does not exist: choose one of "),
         (["data=nowhere"], ["full"], "data=nowhere: no such choice: choose csv, "),
         (["resume=auto"], ["full"], "resume=auto: a plan is for a training from the start"),
+        (["start_from=latest"], ["full"], "start_from=latest: does not change time or memory: leave it out of a plan"),
         (["trainer.devices=2"], ["full"], "trainer.devices=2: a plan is measured in one process"),
         (["sweep.minutes=8"], ["full"], "sweep.minutes=8: a plan is about one training: leave it out"),
         (["training.batch_size=0"], ["full"], "training.batch_size=0: must be at least 1"),

@@ -1,9 +1,10 @@
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from forecast.report.groups import RunGroup, groups_of
+from forecast.report.groups import RunGroup, Setting, groups_of
 from forecast.report.pictures import draw_pictures
 from forecast.runs.read import read_runs
 from tests.report.made import result_of, write_run
@@ -164,3 +165,12 @@ def test_settings_on_other_test_windows_are_told(tmp_path: Path, path: tuple[str
     write_run(tmp_path / "linear", result)
     (group,) = groups_of(read_runs([tmp_path]).runs)
     assert not group.same_windows
+
+
+@pytest.mark.parametrize(("start", "is_ridge"), [(None, True), ({"run": "outputs/a"}, False)])
+def test_a_sum_whose_best_step_is_the_start_is_the_ridge_unless_weights_of_a_run_began_it(
+    start: dict[str, str] | None, is_ridge: bool
+) -> None:
+    result = {"config": {"model": {"linear_path": "ridge"}}, "start_from": start}
+    run: Any = SimpleNamespace(result=result, number=lambda name: 0.0 if "best_step" in name else float("nan"))
+    assert Setting("full", 96, (run,)).is_linear_path is is_ridge
