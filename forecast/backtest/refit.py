@@ -161,6 +161,7 @@ class Refits:
             "training": training,
             "resume": False,
             "start_from": None if start is None else str(start),
+            "freeze": [] if start is None else run.get("freeze", []),
             "ensemble": 1,
             "output_dir": str(table.parent),
         }

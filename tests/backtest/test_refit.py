@@ -188,9 +188,12 @@ def test_from_scratch_no_weights_begin_a_refit(
     seen = fake_training(monkeypatch)
     model = Forecaster.load(tiny_run.path)
     history = model.rolling(tiny_run.table, Origins(START, step="30h"), Question()).history
+    frozen = property(lambda self: {**self.result["config"], "freeze": ["encoder"]})
+    monkeypatch.setattr(Forecaster, "settings", frozen)
     refits = Refits(model, tiny_run.table, "the frame", Question(), tmp_path, start="scratch")
     refits.run(history, [int(place) for place in history.places[:2]])
     assert [settings.start_from for settings in seen] == [None], "and none before it is needed"
+    assert seen[0].freeze == [], "random weights are not fixed"
 
 
 def test_errors_have_grown_only_with_a_trend_beyond_chance() -> None:
