@@ -119,6 +119,7 @@ class Refits:
             "training": training,
             "resume": False,
             "ensemble": 1,
+            "evaluation": {"baselines": []},
             "output_dir": str(table.parent),
         }
         return Settings.parse({**run, **own})
