@@ -85,7 +85,7 @@ def check_statistical(name: str, data: ForecastData) -> None:
 
     if find_spec("statsforecast") is None:
         raise InputError(
-            f"evaluation.baselines={name}: needs the package statsforecast: pip install 'forecast[baselines]', which "
+            f"evaluation.baselines={name}: needs the package statsforecast: pip install -e '.[baselines]', which "
             "takes pandas 2, or leave it out"
         )
     ids = data.source.series.ids

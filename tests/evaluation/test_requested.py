@@ -19,7 +19,9 @@ from forecast.evaluation.intervals import middle
 from forecast.evaluation.scoring import network_forecaster, score
 from forecast.evaluation.statistical import check_statistical, fit_statistical
 from forecast.evaluation.trees import features, fit_trees
+from forecast.runs.labels import arm_labels
 from forecast.runs.results import assemble, is_on_all_windows
+from forecast.runs.resume import differences
 from forecast.runs.settings import MORE_BASELINES, EvaluationSettings, Settings
 from forecast.runs.summary import baseline_warning, notes, table_rows
 from forecast.training.prepare import Preparation
@@ -36,6 +38,15 @@ def hours(tmp_path_factory: pytest.TempPathFactory) -> Preparation:
     table = table.assign(heat=heat, load=np.where(heat > 0.7, 2000.0, 1000.0))[["date", "load", "air", "heat"]]
     words = ["data.targets=[load]", "data.past_covariates=[air]", "data.known_covariates=[heat]"]
     return prepare(Settings.parse(quick(folder, "data=csv", f"data.path={write(folder / 'hours.csv', table)}", *words)))
+
+
+def test_a_run_without_the_option_is_the_same_run_and_another_baseline_is_another() -> None:
+    now, more = compose(), compose("evaluation.baselines=[trees]")
+    before = {key: part for key, part in now.items() if key != "evaluation"}
+    assert differences(now, before, budget=True) == []
+    assert differences(more, before) == ["evaluation.baselines is [] there and ['trees'] here"]
+    labels = arm_labels([now, {**more, "attention": {"name": "mean"}}])
+    assert labels == ["full", "mean"]
 
 
 @pytest.fixture
@@ -142,9 +153,7 @@ def test_a_model_of_a_series_is_fitted_on_training_rows_in_their_unit(hours: Pre
 
 def test_a_missing_package_is_named_with_its_cure(hours: Preparation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(
-        InputError, match=r"arima: needs the package statsforecast: pip install 'forecast\[baselines\]'"
-    ):
+    with pytest.raises(InputError, match=r"arima: needs the package statsforecast: pip install -e '\.\[baselines\]'"):
         check_statistical("arima", hours.data)
 
 
