@@ -1,6 +1,7 @@
-"""Gradient-boosted trees beside finished runs, on validation rows: `python -m benchmarks.studies.trees --runs outputs`.
+"""Gradient-boosted trees beside recorded models: `python -m benchmarks.studies.trees --tasks epf_np`.
 
-Each run is of one public command with `evaluation.baselines=[trees]`, which its row names.
+The trees are fitted as `evaluation.baselines=[trees]` fits them, and scored on the validation windows of the runs in
+the record of `benchmarks.known_ahead`. Nothing is trained again.
 """
 
 import argparse
@@ -8,54 +9,51 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
+from benchmarks.known_ahead import RUNS, TASKS, read
 from benchmarks.published.record import add_row
 from forecast.common.cli import finish
-from forecast.common.files import look_up, read_json
-from forecast.runs.run import RESULT
+from forecast.common.configuration import compose_words, plain_values
+from forecast.common.tables import Row
+from forecast.data.sources import load_source
+from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.trees import fit_trees
+from forecast.runs.results import commit, device_name
+from forecast.runs.settings import Settings
+from forecast.training.prepare import make_data
 
-RECORD = Path("benchmarks/records/published/trees.csv")
-
-FACTS = {
-    "data": "data.name",
-    "windows": "data.windows.validation",
-    **{
-        f"{name}_{score}": f"{path}validation.{row}scaled.{score}"
-        for score in ("mse", "mae")
-        for name, path, row in (
-            ("model", "", ""),
-            ("trees", "baselines.trees.", ""),
-            ("mean", "baselines.trees.", "mean_with_model."),
-            ("ridge", "baselines.linear.", ""),
-            ("naive", "baselines.seasonal_naive.", ""),
-        )
-    },
-    "model_seconds": "speed.fit_seconds",
-    "trees_seconds": "baselines.trees.fit.seconds",
-    "trees_count": "baselines.trees.fit.trees",
-    "command": "command",
-    "commit": "commit",
-    "machine": "device",
-}
-"""Columns of the record, and their paths in a result; errors are on z-scores of validation windows."""
+RECORD = Path("benchmarks/records/known-ahead/trees.csv")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.studies.trees", description=__doc__)
-    parser.add_argument("--runs", nargs="+", type=Path, required=True, help="folders that hold finished runs")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--output", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
     options = parser.parse_args(arguments)
-    return finish(lambda: _add(options.runs, options.output))
+    return finish(lambda: [add_row(options.output, row_of(task)) for task in options.tasks])
 
 
-def _add(folders: Sequence[Path], record: Path) -> None:
-    """Add a row for each finished run with trees."""
-    for path in sorted(path for folder in folders for path in folder.rglob(RESULT)):
-        result = read_json(path)
-        if look_up(result, "baselines.trees") is not None:
-            row = {name: look_up(result, key) for name, key in FACTS.items()}
-            row["command"] = " ".join(word for word in row["command"].split() if not word.startswith("output_dir="))
-            add_row(record, row)
+def row_of(task: str) -> Row:
+    """Return the validation errors of the trees and of the recorded models of a task, on z-scores."""
+    words = [f"data={task}", "experiment=known_ahead", *TASKS[task]]
+    settings, device = Settings.parse(plain_values(compose_words(words))), torch.device("cpu")
+    data = make_data(settings, load_source(settings.data), device)
+    trees = fit_trees(data)
+    windows = data.parts["validation"]
+    scores = evaluate(trees, windows, data.evaluation_batch_size).sums.scaled()
+    runs = read(RUNS)
+    recorded = runs[(runs["task"] == task) & (runs["arm"] == "full")]
+    model, ridge = recorded["validation_mae"].mean(), recorded["ridge_validation_mae"].mean()
+    row = {"task": task, "windows": len(windows), "model_mae": model, "trees_mae": scores["mae"], "ridge_mae": ridge}
+    row |= {"trees_mse": scores["mse"], "seeds": len(recorded), **trees.facts}
+    return {
+        **{name: round(value, 5) if isinstance(value, float) else value for name, value in row.items()},
+        "command": f"python -m benchmarks.studies.trees --tasks {task}",
+        "commit": commit(),
+        "machine": device_name(device),
+    }
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Which inputs matter over a backtest: the error rises if blocks of one input are exchanged between origins."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from forecast.backtest.scores import LEVEL
 from forecast.common.errors import InputError
@@ -20,7 +21,7 @@ from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.scaler import SeriesScaler
 from forecast.evaluation.significance import mean_interval
 from forecast.model.original_units import Context, stack
-from forecast.predict.explanation import Explained, Part
+from forecast.predict.explanation import Part
 from forecast.predict.history import History
 from forecast.predict.rolling import Rolling
 from forecast.tables.panel import Id
@@ -29,6 +30,9 @@ FILE, PICTURE = "importance.csv", "backtest-importance.png"
 
 ORIGINS, REPEATS = 100, 5
 """Largest number of origins, evenly spaced, and exchanges of each input."""
+
+ROUNDING = 1e-6
+"""Largest rise, relative to the MAE, that is rounding."""
 
 COLUMNS = ("input", "mae", "exchanged_mae", "rise", "low", "high")
 
@@ -59,12 +63,12 @@ def inputs_that_matter(rolling: Rolling) -> pd.DataFrame:
             f"--importance: most of {counted(len(places), 'origin')} have no other at the same phase of the season "
             f"({cycle}): choose a --step that is a multiple of it, or more origins"
         )
-    parts, whole = windows[0].columns(0), stack([each.context for each in windows])
+    parts, whole = windows[0].columns(0), stack(_alike([each.context for each in windows]))
     drawn = [_exchanged(whole, donors, season, np.random.default_rng(seed)) for seed in range(REPEATS)]
     stop, errors = 0, []
     for place, own, each in zip(places, names, windows, strict=True):
         rows = slice(stop, stop := stop + len(own))
-        forecasts = _forecasts(each, parts, [one.rows(rows) for one in drawn])
+        forecasts = _forecasts(each.forward, whole.rows(rows), parts, [one.rows(rows) for one in drawn])
         away = np.abs(forecasts - history.truth(place, own)) / _units(history, own)
         error = np.nanmean(away, axis=(2, 3))[:, donors.with_other[rows]]
         if error.size:
@@ -87,6 +91,7 @@ def _table(names: Sequence[str], errors: np.ndarray, overlap: int) -> pd.DataFra
     rows = []
     for place, name in enumerate(names):
         rise = exchanged[:, place] - mae
+        rise[np.abs(rise) <= ROUNDING * mae.mean()] = 0
         interval = mean_interval(rise, overlap, level=LEVEL)
         ends = (np.nan, np.nan) if interval is None else (interval.low, interval.high)
         rows.append((name, mae.mean(), exchanged[:, place].mean(), rise.mean(), *ends))
@@ -127,12 +132,23 @@ def _exchanged(whole: Context, donors: _Donors, season: int, random: np.random.G
     )
 
 
-def _forecasts(explained: Explained, parts: Sequence[Part], drawn: Sequence[Context]) -> np.ndarray:
+def _alike(windows: Sequence[Context]) -> Sequence[Context]:
+    """Return windows that all have a mask if one of them has: a short look-back has, and a whole one has none."""
+    if all(window.past_observed is None for window in windows):
+        return windows
+    return [
+        window if window.past_observed is not None else window._replace(past_observed=torch.ones_like(window.past) > 0)
+        for window in windows
+    ]
+
+
+def _forecasts(
+    forward: Callable[[Context], Tensor], now: Context, parts: Sequence[Part], drawn: Sequence[Context]
+) -> np.ndarray:
     """Return the forecasts (1 + P R, S, h, C) of an origin: as they are, and with each exchange of each part."""
-    now = explained.context
     several = [now, *(_mixed(now, other, part) for part in parts for other in drawn)]
     with torch.inference_mode():
-        found = explained.forward(stack(several)).double().numpy()
+        found = forward(stack(several)).double().numpy()
     return found.reshape(len(several), len(now.past), *found.shape[1:])
 
 
@@ -140,7 +156,8 @@ def _mixed(now: Context, other: Context, part: Part) -> Context:
     """Return the windows with one part of others."""
     past, known = torch.from_numpy(part.past), torch.from_numpy(part.known)
     observed = None
-    if now.past_observed is not None and other.past_observed is not None:
+    if now.past_observed is not None:
+        assert other.past_observed is not None
         observed = torch.where(past, other.past_observed, now.past_observed)
     return Context(
         torch.where(past, other.past, now.past),
@@ -155,7 +172,7 @@ def input_sentences(table: pd.DataFrame) -> list[str]:
     mae = float(table["mae"].iloc[0]) if len(table) else float("nan")
     found = []
     for row in table.itertuples(index=False):
-        rise, low, high = (f"{100 * value / mae:+.1f}" for value in (row.rise, row.low, row.high))
+        rise, low, high = (f"{round(100 * value / mae, 1) + 0.0:+.1f}" for value in (row.rise, row.low, row.high))
         if np.isnan(row.low):
             found.append(f"{row.input}: exchanged, the MAE changes by {rise} %; too few origins for an interval.")
             continue

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from forecast.backtest.__main__ import main
-from forecast.backtest.importance import _Donors, _exchanged, input_sentences, inputs_that_matter
+from forecast.backtest.importance import _alike, _Donors, _exchanged, input_sentences, inputs_that_matter
 from forecast.common.errors import InputError
-from forecast.model.original_units import Context
+from forecast.model.original_units import Context, stack
 from forecast.predict.explanation import Explained
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
@@ -88,6 +88,15 @@ def test_an_input_that_tells_about_the_origin_matters_with_its_interval(tiny_run
     assert table["input"].iloc[0] == "air"
     assert table["low"].iloc[0] > 0
     assert table["mae"].iloc[0] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_short_look_back_beside_whole_ones_has_a_mask() -> None:
+    past, known = torch.rand(1, 4, 2).double(), torch.rand(1, 4, 1)
+    short = Context(past, known, known, torch.tensor([0, 1, 1, 1])[None, :, None].expand(1, 4, 2) > 0)
+    whole = stack(_alike([short, Context(past, known, known, None)]))
+    assert whole.past_observed is not None
+    assert whole.past_observed[1].all()
+    assert not whole.past_observed[0].all()
 
 
 def test_the_sentences_say_what_matters_and_what_does_not() -> None:
