@@ -15,11 +15,13 @@ from forecast.common.files import replacing
 from forecast.common.settings import Option, options_of
 from forecast.data.settings import DataSettings
 from forecast.model.presets import OPTIONS
-from forecast.runs.settings import Settings, TrainerSettings, TrainingSettings
+from forecast.runs.settings import EvaluationSettings, Settings, TrainerSettings, TrainingSettings
 from forecast.training.sweep.settings import SweepSettings
 
 FILES: dict[str, Mapping[str, Option]] = {
-    "config.yaml": options_of(Settings) | {f"sweep.{key}": each for key, each in options_of(SweepSettings).items()},
+    "config.yaml": options_of(Settings)
+    | {f"evaluation.{key}": each for key, each in options_of(EvaluationSettings).items()}
+    | {f"sweep.{key}": each for key, each in options_of(SweepSettings).items()},
     **{f"data/{name}.yaml": options_of(DataSettings) for name in ("_file", "csv", "synthetic", "diagnostic")},
     **{f"model/{name}.yaml": options_of(declared) for name, declared in OPTIONS.items()},
     "trainer/default.yaml": options_of(TrainerSettings),

@@ -93,7 +93,7 @@ def options_page() -> str:
     """Return the page of all options, from the settings classes and the files of `conf/`."""
     from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
     from forecast.model.presets import OPTIONS
-    from forecast.runs.settings import Settings, TrainerSettings, TrainingSettings
+    from forecast.runs.settings import EvaluationSettings, Settings, TrainerSettings, TrainingSettings
     from forecast.training.sweep.settings import SweepSettings
 
     root = _plain(OmegaConf.load(CONF / "config.yaml"))
@@ -112,6 +112,8 @@ def options_page() -> str:
         "`attention@decoder_attention=` and `attention@cross_attention=` set one place alone.",
         "## Top level",
         _declared(Settings, "", root),
+        "## `evaluation`",
+        _declared(EvaluationSettings, "evaluation", root["evaluation"]),
         "## `sweep`",
         "These options hold for the jobs of `python train.py -m`.",
         _declared(SweepSettings, "sweep", root["sweep"]),

@@ -62,6 +62,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--levels", nargs="+", default=[], type=float, metavar="PERCENT", help="central intervals")
     parser.add_argument(
+        "--importance",
+        action="store_true",
+        help="say which inputs matter: the error if blocks of one input are exchanged between origins",
+    )
+    parser.add_argument(
         "--output", default=Path("backtest"), type=Path, metavar="folder", help="folder to write (default: backtest)"
     )
     return parser
@@ -74,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         *(options.start, options.end, options.step, tuple(options.levels)),
         *(options.refit, options.refit_time, options.refit_from),
     )
-    return finish(lambda: backtest(options.run, options.input, options.output, asked))
+    return finish(lambda: backtest(options.run, options.input, options.output, asked, options.importance))
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,14 @@ class Asked:
         }
 
 
-def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> None:
-    """Write the backtest of a model on a table into a folder, and print how it did."""
+def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, importance: bool = False) -> None:
+    """Write the backtest of a model on a table into a folder, and print how it did, and which inputs matter."""
     if not source.exists():  # before the seconds that torch takes to import
         raise InputError(f"{source}: no such file: check the path")
     for name, value in {"--refit-time": asked.refit_time, "--refit-from": asked.refit_from}.items():
         if asked.refit == "never" and value is not None:
             raise InputError(f"{name} {value}: nothing is trained again: add --refit, or leave it out")
+    from forecast.backtest.importance import inputs_that_matter
     from forecast.backtest.outcome import write_outcome
     from forecast.backtest.page import PAGE
     from forecast.backtest.parts import Folder
@@ -125,6 +131,8 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     folder.check()
     frame = read_as_trained(members[0].contract, source)
     rolling = predictor.rolling(frame, asked.origins(), Question(asked.levels), str(source))
+    if importance and (rolling.explained is None or asked.refit != "never"):
+        raise InputError("--importance: is about one model: give one run, and leave out --refit")
     print(_opening(rolling), flush=True)
     refits = None
     if asked.refit == "never":
@@ -145,7 +153,8 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     if refits is not None:
         made = facts["refits"] = refits.made()
         print(f"{counted(len(made), 'refit')}{': ' * bool(made)}{', '.join(made)}")
-    for line in write_outcome(output, source.name, rolling.history, forecasts, facts):
+    inputs = inputs_that_matter(rolling) if importance else None
+    for line in write_outcome(output, source.name, rolling.history, forecasts, facts, inputs):
         print(line)
     print(f"backtest: {shlex.quote(str(output / PAGE))}")
 

@@ -10,6 +10,8 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from forecast.backtest.importance import PICTURE as BARS
+from forecast.backtest.importance import draw_inputs, input_table
 from forecast.backtest.scores import Errors
 from forecast.common.files import replacing
 from forecast.common.pictures import Lines, draw_sheet, plot_line
@@ -66,8 +68,12 @@ def write_page(
     errors: Errors,
     tables: Mapping[str, pd.DataFrame],
     past: pd.DataFrame,
+    inputs: pd.DataFrame | None = None,
 ) -> None:
-    """Write the page with its pictures; `past` has the columns name, time and value of all measured rows."""
+    """Write the page with its pictures; `past` has the columns name, time and value of all measured rows.
+
+    `inputs` is the table of the inputs that matter, if it was asked for.
+    """
     content = {ERRORS: _draw_errors(errors, tables["origin"])}
     draw_sheet(folder / EXAMPLES, _examples(errors, past), "best, median and worst forecast, by their MAE")
     pictures = [
@@ -75,6 +81,9 @@ def write_page(
         Picture(EXAMPLES, "Best, median and worst forecast", (folder / EXAMPLES).read_bytes()),
     ]
     shown = [_table(name, table) for name, table in tables.items()]
+    if inputs is not None:
+        pictures.append(Picture(BARS, "Which inputs matter", draw_inputs(inputs)))
+        shown.insert(0, input_table(inputs))
     chapter = Chapter(title, sentences, [], pictures[0], [pictures[1:], *shown])
     files = {PAGE: page(Content(f"Backtest: {title}", [chapter], None)).encode(), **content}
     for name, data in files.items():

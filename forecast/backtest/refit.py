@@ -163,6 +163,7 @@ class Refits:
             "start_from": None if start is None else str(start),
             "freeze": [] if start is None else run.get("freeze", []),
             "ensemble": 1,
+            "evaluation": {"baselines": []},
             "output_dir": str(table.parent),
         }
         return Settings.parse({**run, **own})

@@ -1,9 +1,10 @@
-"""The baselines of a result: mean of training, last value, seasonal naive and ridge regression."""
+"""The baselines of a result: mean of training, last value, seasonal naive, ridge regression, and those on request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,8 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import Forecaster
 from forecast.evaluation.ridge import Ridge
+from forecast.evaluation.statistical import FORECASTS, MODELS, check_statistical, fit_statistical
+from forecast.evaluation.trees import PREDICTIONS, fit_trees
 
 if TYPE_CHECKING:
     from forecast.data.datamodule import ForecastData
@@ -40,7 +43,7 @@ class SeasonalNaive:
     period: int
 
     @classmethod
-    def of(cls, data: ForecastData, ridge: Ridge) -> SeasonalNaive | None:
+    def of(cls, data: ForecastData, ridge: Ridge | None = None) -> SeasonalNaive | None:
         """Return the forecast of the test windows; None if the training split is shorter than a season."""
         period = seasonal_period(data.source.series.frequency)
         return cls(data.parts["test"], period) if period <= len(data.split.train) else None
@@ -57,11 +60,17 @@ class SeasonalNaive:
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """A baseline: its `title` in a table, its name in a `sentence`, and `make`, None where it does not apply."""
+class Named:
+    """The `title` of a baseline in a table, and its name in a `sentence`."""
 
     title: str
     sentence: str
+
+
+@dataclass(frozen=True)
+class Baseline(Named):
+    """A baseline of every result; `make` returns None where it does not apply."""
+
     make: Callable[[ForecastData, Ridge], Forecaster | None]
 
 
@@ -72,3 +81,44 @@ BASELINES = {
     "linear": Baseline("linear (ridge)", "ridge regression", lambda data, ridge: ridge),
 }
 """Baselines by their name in a result, in the order of the table; a result of an earlier version lacks the first."""
+
+
+@dataclass(frozen=True)
+class Requested(Named):
+    """A baseline on request.
+
+    `make` takes the levels of a model of quantiles. `most` is the largest number of windows of a split that it
+    forecasts, and `check` raises InputError for data that it cannot forecast.
+    """
+
+    make: Callable[[ForecastData, Sequence[float]], Forecaster]
+    most: Callable[[Windows], int]
+    check: Callable[[ForecastData], None] = lambda data: None
+
+
+def _statistical(name: str, title: str) -> Requested:
+    return Requested(
+        title,
+        title,
+        lambda data, levels: fit_statistical(name, data),
+        lambda windows: max(1, FORECASTS // windows.num_targets),
+        partial(check_statistical, name),
+    )
+
+
+REQUESTED = {
+    "trees": Requested(
+        "gradient-boosted trees",
+        "the model of gradient-boosted trees",
+        fit_trees,
+        lambda windows: max(1, PREDICTIONS // (windows.horizon * windows.num_targets)),
+    ),
+    **{
+        name: _statistical(name, title)
+        for name, title in zip(MODELS, ("exponential smoothing", "theta", "ARIMA"), strict=True)
+    },
+}
+"""Baselines of `evaluation.baselines`, by their name in a result; no forecast of a saved run reads them."""
+
+EVERY: dict[str, Named] = {**BASELINES, **REQUESTED}
+"""All baselines, in the order of the table."""

@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -409,7 +409,7 @@ class Row:
 
     `adaptive` is the form of the scored intervals; None: the plain one. `calibrated_by` is a key of
     `forecast.evaluation.holdout.METHODS`; `calibration_windows` is the number of windows whose residuals calibrate, and
-    `training_windows` of training windows beside them.
+    `training_windows` of training windows beside them. `more` is added to the scores.
     """
 
     validation: Evaluation
@@ -419,6 +419,7 @@ class Row:
     calibrated_by: str = ""
     calibration_windows: int = 0
     training_windows: int = 0
+    more: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def splits(self) -> dict[str, Evaluation]:
@@ -432,6 +433,8 @@ class Row:
             scores[split] = {"scaled": evaluation.sums.scaled(), "original": evaluation.original(scale)}
             if (intervals := evaluation.interval_scores()) is not None:
                 scores[split]["intervals"] = intervals
+        for key, values in self.more.items():
+            scores.setdefault(key, {}).update(values)
         return scores
 
 

@@ -1,7 +1,8 @@
 """The scores of a result: the model, its linear path alone, and the baselines, on every window."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -9,11 +10,12 @@ from torch import Tensor
 from forecast.common.group import ALONE, Group
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import Batch
+from forecast.data.windows import Batch, Windows
 from forecast.evaluation.adaptive import Adaptive
-from forecast.evaluation.baselines import BASELINES
+from forecast.evaluation.baselines import BASELINES, REQUESTED, SeasonalNaive
 from forecast.evaluation.evaluate import Forecaster, Row, evaluate, residual_places
 from forecast.evaluation.holdout import HeldOut, HeldOutBlock, Residuals, best_power, held_out, split_residuals
+from forecast.evaluation.intervals import middle
 from forecast.evaluation.limits import Limits, closed_states
 from forecast.evaluation.linear_maps import CrossFit
 from forecast.evaluation.metrics import Units, seasonal_error, seasonal_errors
@@ -28,6 +30,7 @@ def score(
     group: Group = ALONE,
     held_out_blocks: Sequence[HeldOutBlock] | None = None,
     cross_fits: Sequence[CrossFit] = (),
+    requested: Sequence[str] = (),
 ) -> dict[str, Row | None]:
     """Return each forecaster's evaluations on the validation and test splits, in float32, and calibrate its intervals.
 
@@ -36,14 +39,15 @@ def score(
     and its linear path come from windows that did not select their weights, given `held_out_blocks`; without them, from
     all validation windows. The `cross_fits` of a network whose forecast is the start of its linear path add residuals
     of training windows to those of the network and the ridge. The errors of the ridge on training windows choose how
-    far intervals follow recent errors.
+    far intervals follow recent errors. `requested` are keys of `REQUESTED`, and get a row each.
     """
     power, limits = 0.0, scaled_limits(data)
     if group.leads and data.source.series.ids is None:  # in a panel, a window's rows before it may be of another series
         power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, limits)
     if not network.reads_known:
         limits = limits.open()
-    scorer = _Scorer(network, data, group, held_out_blocks, group.hand_out(power) if group.size > 1 else power, limits)
+    power = group.hand_out(power) if group.size > 1 else power
+    scorer = _Scorer(network, data, group, held_out_blocks, power, limits, data.parts)
 
     def linear_path(batch: Batch) -> Tensor:
         return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
@@ -60,6 +64,8 @@ def score(
         made = baseline.make(data, ridge)
         own = scorer if made is ridge and ridge.known is not None else replace(scorer, limits=limits.open())
         rows[name] = None if made is None else own.row(made, parts=ridges if made is ridge else ())
+    for name in requested:
+        rows[name] = scorer.requested(name)
     return rows
 
 
@@ -84,6 +90,7 @@ class _Scorer:
     held_out_blocks: Sequence[HeldOutBlock] | None
     power: float
     limits: Limits
+    windows: Mapping[str, Windows]
 
     def row(
         self,
@@ -99,7 +106,7 @@ class _Scorer:
         with the first rows of these windows.
         """
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
-        windows, test = self.data.parts["validation"], self.data.parts["test"]
+        windows, test = self.windows["validation"], self.windows["test"]
         limits = self.limits
         validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units, limits=limits)
         residuals: HeldOut | None = None
@@ -146,6 +153,37 @@ class _Scorer:
             )
         )
 
+    def requested(self, name: str) -> Row:
+        """Return the row of a baseline on request, with the scores of its mean with the model on the same windows.
+
+        Where it forecasts fewer windows than a split has, it also has the scores of two other rows on these windows.
+        """
+        baseline, group, levels = REQUESTED[name], self.group, self.network.levels
+        made = baseline.make(self.data, levels) if group.leads else None
+        made = group.hand_out(made) if group.size > 1 else made
+        assert made is not None
+        parts = {part: _at_most(windows, baseline.most(windows)) for part, windows in self.data.parts.items()}
+        limits = self.limits if name == "trees" else self.limits.open()
+        own = replace(self, windows=parts, limits=limits)
+        model = network_forecaster(self.network)
+        others = {"mean_with_model": lambda batch: (middle(model(batch)) + middle(made(batch))) / 2}
+        is_partial = any(len(parts[part]) < len(self.data.parts[part]) for part in ("validation", "test"))
+        if is_partial:
+            others |= {"model_there": model}
+            if (naive := SeasonalNaive.of(self.data)) is not None:
+                others |= {"seasonal_naive_there": naive}
+        more: dict[str, dict[str, Any]] = {"fit": getattr(made, "facts", {})}
+        size = self.data.evaluation_batch_size
+        for part in ("validation", "test"):
+            more[part] = {
+                key: {"scaled": evaluate(each, parts[part], size, group=group, limits=limits).sums.scaled()}
+                for key, each in others.items()
+            }
+        if is_partial:
+            more["windows"] = {part: len(parts[part]) for part in ("validation", "test")}
+        row = own.row(made, trained=levels if name == "trees" else ())
+        return replace(row, more=more)
+
     def _training(self, forecaster: Forecaster, starts: Tensor) -> Residuals:
         """Return the residuals of the training windows with these first rows."""
         train = self.data.parts["train"]
@@ -153,6 +191,11 @@ class _Scorer:
         kept = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
         size, limits = self.data.evaluation_batch_size, self.limits
         return Residuals.of(evaluate(forecaster, windows, size, keep_residuals=True, limits=limits), kept, windows)
+
+
+def _at_most(windows: Windows, most: int) -> Windows:
+    """Return the windows, or at most this number of them, spread evenly."""
+    return windows if len(windows) <= most else windows.thinned(-(-len(windows) // most))
 
 
 def limits_of_data(data: ForecastData, *, reads_known: bool = True) -> Limits:

@@ -1,6 +1,7 @@
 """Scores of an ensemble: the mean forecast of several runs on every window, like those of one run."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from torch import Tensor
@@ -19,6 +20,7 @@ from forecast.evaluation.metrics import skill
 from forecast.evaluation.scoring import network_forecaster, scaled_limits, units_of
 from forecast.model.presets import Sizes
 from forecast.predict.facts import calibration_of_run
+from forecast.runs.results import PARTS
 from forecast.runs.resume import differences, read_config
 from forecast.runs.run import RESULT, Architecture, Run
 from forecast.runs.summary import scored_split
@@ -64,6 +66,9 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
         if (naive := first["baselines"]["seasonal_naive"]) is not None:
             values["skill"] = skill(values["scaled"]["mse"], naive[part]["scaled"]["mse"])
     known = {key: first[key] for key in OF_THE_DATA}
+    for part, baseline in product(PARTS, known["baselines"].values()):
+        if baseline is not None:
+            baseline[part].pop("mean_with_model", None)  # it is of the first member
     reached = achieved(DataSettings.parse(first["config"]["data"]), known | scores)
     return {
         **known,

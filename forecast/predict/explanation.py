@@ -42,7 +42,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Explained:
-    """A forecast to explain: the `context` of one window, and a model that maps windows to forecasts (B, h, C_out)."""
+    """A forecast to explain: the `context` of one window, and a model that maps windows to forecasts (B, h, C_out).
+
+    Over a backtest, a panel has a window for each series of an origin, and the model maps any number of such windows.
+    """
 
     contract: DataContract
     context: Context
@@ -60,7 +63,7 @@ class Explained:
             raise InputError(f"target {target!r}: is not forecast: choose {', '.join(names[:MOST])}")
         place = 0 if target is None else names.index(target)
         return pd.concat(
-            [self._view(COLUMN, self._columns(place), place), self._view(PAST, self._past(), place)], ignore_index=True
+            [self._view(COLUMN, self.columns(place), place), self._view(PAST, self._past(), place)], ignore_index=True
         )
 
     def _view(self, view: str, parts: Sequence[Part], target: int) -> pd.DataFrame:
@@ -124,7 +127,7 @@ class Explained:
         past, _ = self._empty()
         return [Part(name, past, np.array([name == other for other in names])) for name in dict.fromkeys(names)]
 
-    def _columns(self, target: int) -> list[Part]:
+    def columns(self, target: int) -> list[Part]:
         """Return the target, each other column of the look-back, and each known column as parts."""
         channels = self.contract.channels
         order = [target, *(place for place in range(len(channels)) if place != target)]

@@ -14,7 +14,7 @@ from forecast.common.losses import same_levels
 from forecast.data.contract import DataContract
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.adaptive import Forms
-from forecast.evaluation.baselines import BASELINES
+from forecast.evaluation.baselines import EVERY
 from forecast.evaluation.coverage import SOURCES
 from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import PREFERRED
@@ -81,14 +81,14 @@ class ModelFacts:
         if self.attention is not None:
             return []
         ours = self.validation_mse.get("model")
-        others = {name: mse for name, mse in self.validation_mse.items() if name in BASELINES}
+        others = {name: mse for name, mse in self.validation_mse.items() if name in EVERY}
         if ours is None or not others:
             return []
         best = min(others, key=lambda name: others[name])
         if others[best] >= ours * (1 - PREFERRED):
             return []
         return [
-            f"{BASELINES[best].sentence} was better than the model on validation (MSE {others[best]:.4g} against "
+            f"{EVERY[best].sentence} was better than the model on validation (MSE {others[best]:.4g} against "
             f"{ours:.4g}): compare the forecast with it"
         ]
 

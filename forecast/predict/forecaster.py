@@ -26,7 +26,7 @@ from forecast.predict.explanation import Explained
 from forecast.predict.exported import open_exported
 from forecast.predict.facts import calibration_of_run, calibration_of_text
 from forecast.predict.forecast import Forecast, Question
-from forecast.predict.history import History, Origins, read_history
+from forecast.predict.history import History, Origins, before, read_history
 from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
 from forecast.predict.rolling import Rolling, blocks_of_series
@@ -317,7 +317,8 @@ class Forecaster(TrainedModel):
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
         history = self.history(frame, origins, source)
-        return Rolling(history, partial(blocks_of_series, self.answers, history, question))
+        blocks = partial(blocks_of_series, self.answers, history, question)
+        return Rolling(history, blocks, lambda place: ([()], self.explained(before(history, place))))
 
     def history(self, frame: pd.DataFrame, origins: Origins, source: str = "the frame") -> History:
         """Return the table of a backtest; the limit of rows of training holds before each origin."""

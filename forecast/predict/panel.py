@@ -290,23 +290,33 @@ class PanelForecaster(TrainedModel):
         assert ids is not None
         if len(ids) != 1:
             raise InputError(f"--ids: {len(ids):,} series: the forecast of one is explained: name one with --ids")
-        inputs = PanelInputs.of(self, series, ids.offsets[1:], beyond_training=True)
-        code = torch.tensor([self._code[ids.names[0]]])
-        mean, scale = (torch.from_numpy(table[code.numpy()]) for table in (self.scales.mean, self.scales.scale))
-        count = len(self.targets)
+        return self._explained(series, ids.offsets[1:])
+
+    def _explained(self, series: Series, stops: np.ndarray) -> Explained:
+        """Return the point forecasts of a panel from the rows `stops` (S,), to be explained."""
+        assert series.ids is not None
+        inputs, count = PanelInputs.of(self, series, stops, beyond_training=True), len(self.targets)
+        codes = torch.tensor([self._code[name] for name in series.ids.names])
 
         def forward(windows: Context) -> Tensor:
-            whole = code.expand(len(windows.past))
-            found = self._quantiles(Inputs(*windows), whole, mean, scale, Question())[..., 0]
+            every = codes.repeat(len(windows.past) // len(codes))
+            mean, scale = (torch.from_numpy(table[every.numpy()]) for table in (self.scales.mean, self.scales.scale))
+            found = self._quantiles(Inputs(*windows), every, mean, scale, Question())[..., 0]
             return found.double() * scale[:, None, :count] + mean[:, None, :count]
 
-        return Explained(self.contract, Context(*inputs.at(np.array([0]))), inputs.dates[0], forward)
+        return Explained(self.contract, Context(*inputs.at(np.arange(len(codes)))), inputs.dates[0], forward)
 
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
         history = read_history(self, self.checked, frame, origins, source, set(self.scales.names))
-        return Rolling(history, lambda places: [self._block(history, place, question) for place in places])
+
+        def explained(place: int) -> tuple[Sequence[Id], Explained]:
+            series, stops = around(history, place, history.ready(place))
+            assert series.ids is not None
+            return series.ids.names, self._explained(series, stops)
+
+        return Rolling(history, lambda places: [self._block(history, place, question) for place in places], explained)
 
     def _block(self, history: History, place: int, question: Question) -> Block:
         """Return the forecasts from a place of the grid, of the series that have enough rows before it."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.predict.answer import naive_forecast
+from forecast.predict.explanation import Explained
 from forecast.predict.forecast import Forecast, Question
 from forecast.predict.history import History, before
 from forecast.tables.panel import Id
@@ -61,10 +62,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Rolling:
-    """The forecasts of a backtest, still to be computed: `blocks` returns those from some places of the grid."""
+    """The forecasts of a backtest, still to be computed: `blocks` returns those from some places of the grid.
+
+    `explained` returns the series that can be forecast from a place, and their forecasts to be explained; None for
+    several models.
+    """
 
     history: History
     blocks: Callable[[Sequence[int]], list[Block]]
+    explained: Callable[[int], tuple[Sequence[Id], Explained]] | None = None
 
     @property
     def places(self) -> list[int]:

@@ -11,7 +11,7 @@ from forecast.report.comparisons import (
     NOT_TESTED,
     Comparison,
     Comparisons,
-    baselines_of,
+    compared_baselines,
     error,
 )
 from forecast.report.costs import (
@@ -189,7 +189,7 @@ def _lowest(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
     text = f"The lowest test MSE is {with_deviation(error(best), best.deviation(MSE))}"
     if len(group.settings) > 1 and not all(setting.is_linear_path for setting in group.settings):
         text += f" (`{best.arm}` at look-back {best.look_back:,})"
-    if baselines := baselines_of(group):
+    if baselines := compared_baselines(group):
         lowest = min(baselines, key=lambda baseline: baseline.mse)
         text += f"; the best baseline, {lowest.label}, has {score(lowest.mse)}"
     yield f"{text}."
@@ -346,7 +346,7 @@ def _names(group: RunGroup) -> Iterator[str]:
             f"The control `{group.control}` weights all positions equally: a mechanism that is no better gains "
             "nothing from its weights."
         )
-    if baselines_of(group):
+    if compared_baselines(group):
         yield (
             "Differences to baselines have no confidence interval: a run stores the errors of the model's windows only."
         )

@@ -15,8 +15,9 @@ from forecast.evaluation.metrics import skill
 from forecast.evaluation.significance import LEVEL, Interval, mean_interval
 from forecast.report.groups import CONTROL, REFERENCE, Key, RunGroup, Setting
 from forecast.runs.read import FinishedRun
+from forecast.runs.results import is_on_all_windows
 from forecast.runs.run import ERRORS
-from forecast.runs.summary import NAMES, typical_skill
+from forecast.runs.summary import NAIVE_THERE, NAMES, baseline_name, typical_skill
 from forecast.tables.files import read_table
 
 Windows: TypeAlias = "pd.Series[float] | str"
@@ -290,22 +291,28 @@ def baselines_of(group: RunGroup) -> list[Baseline]:
     The linear one may change with the look-back: its label has the look-back of its own fit, which is limited.
     """
     rows = []
-    for name, title in NAMES.items():
+    for name in NAMES:
         alike: dict[str, tuple[dict[str, Any], float, set[int], str]] = {}
         for setting in group.settings:
             for run in setting.runs:
                 scores = run.result["baselines"].get(name)
                 if (mse := look_up(scores, MSE)) is not None:
                     typical = typical_skill(scores)
-                    gain = skill(mse, run.number(f"baselines.seasonal_naive.{MSE}")) if typical is None else typical
+                    naive = look_up(scores, NAIVE_THERE) or run.number(f"baselines.seasonal_naive.{MSE}")
+                    gain = skill(mse, naive) if typical is None else typical
                     seen = look_up(run.result, "linear_fit.look_back") if name == LINEAR else None
                     kept = alike.setdefault(f"{mse:.6g}", (scores, gain, set(), setting.arm))
                     kept[2].add(seen or setting.look_back)
         labels = [_at(look_backs) if len(alike) > 1 else "" for _, _, look_backs, _ in alike.values()]
         for label, (scores, gain, _, arm) in zip(labels, alike.values(), strict=True):
             beside = f", beside {arm}" if labels.count(label) > 1 else ""  # it may have read other known inputs
-            rows.append(Baseline(name, title + label + beside, scores, gain))
+            rows.append(Baseline(name, baseline_name(name, scores) + label + beside, scores, gain))
     return rows
+
+
+def compared_baselines(group: RunGroup) -> list[Baseline]:
+    """Return the baselines on all windows of the models, whose errors compare with theirs."""
+    return [baseline for baseline in baselines_of(group) if is_on_all_windows(baseline.scores)]
 
 
 def _at(look_backs: set[int]) -> str:

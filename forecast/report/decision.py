@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from forecast.common.files import look_up
-from forecast.report.comparisons import MSE, Comparisons, baselines_of, error
+from forecast.report.comparisons import MSE, Comparisons, compared_baselines, error
 from forecast.report.groups import CONTROL, RunGroup
 from forecast.report.phrases import score, signed
 from forecast.runs.summary import can_count
@@ -35,7 +35,7 @@ def advice(group: RunGroup, comparisons: Comparisons, *, void: bool) -> Iterator
     """
     paths = ("validation.scaled.mse", MSE)
     scored = [
-        baseline for baseline in baselines_of(group) if None not in [look_up(baseline.scores, at) for at in paths]
+        baseline for baseline in compared_baselines(group) if None not in [look_up(baseline.scores, at) for at in paths]
     ]
     chosen = min(scored, key=lambda baseline: float(look_up(baseline.scores, paths[0])), default=None)
     best = error(comparisons.best)
@@ -48,7 +48,7 @@ def advice(group: RunGroup, comparisons: Comparisons, *, void: bool) -> Iterator
 
 def beaten_words(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
     """Yield that a baseline is better than the best model by the margin, with both errors."""
-    lowest = min(baselines_of(group), key=lambda baseline: baseline.mse, default=None)
+    lowest = min(compared_baselines(group), key=lambda baseline: baseline.mse, default=None)
     best = error(comparisons.best)
     if lowest is not None and lowest.mse > 0 and best >= MARGIN * lowest.mse:
         yield (

@@ -14,7 +14,7 @@ from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox, BboxBase
 
-from forecast.report.comparisons import MSE, baselines_of
+from forecast.report.comparisons import MSE, compared_baselines
 from forecast.report.costs import (
     COSTS,
     PROCESSOR,
@@ -314,7 +314,7 @@ def _baselines(panel: Axes, group: RunGroup) -> list[NamedLine]:
     errors = [setting.mean(MSE) for setting in group.settings]
     reach = max(max(errors) - min(errors), 0.05 * max(errors))
     low, high = min(errors) - reach, max(errors) + reach
-    near = [(baseline.label, baseline.mse) for baseline in baselines_of(group) if low <= baseline.mse <= high]
+    near = [(baseline.label, baseline.mse) for baseline in compared_baselines(group) if low <= baseline.mse <= high]
     for _, up in near:
         panel.axhline(up, color="0.35", linewidth=1, linestyle=(0, (6, 2)), zorder=0)
     return near

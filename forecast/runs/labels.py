@@ -98,7 +98,7 @@ NAMES = ("name", "_target_")
 FIRST = ("attention", "decoder_attention", "cross_attention", "model", "loss")
 """The most important groups; the others follow by name."""
 
-ASIDE = (*FREE, "seed", "horizon", "context_length")
+ASIDE = (*FREE, "evaluation", "seed", "horizon", "context_length")
 """Root keys that do not distinguish arms: shown elsewhere, or equal in all."""
 
 OF_GROUPS = {

@@ -12,7 +12,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.files import flatten, look_up, read_json
 from forecast.common.text import holds_steering
-from forecast.evaluation.baselines import BASELINES
+from forecast.evaluation.baselines import EVERY
 from forecast.evaluation.interval_scores import REPORTED
 from forecast.evaluation.metrics import RELATIVE, skill
 from forecast.runs.integrity import ForeignRun
@@ -20,7 +20,7 @@ from forecast.runs.labels import data_key, unique_labels
 from forecast.runs.results import wrong_kind
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.run import CONFIG, FAILED, JOB, RESULT, damage_of_finished, finished_result
-from forecast.runs.summary import NAMES, STRETCHES, scored_split, typical_skill
+from forecast.runs.summary import NAIVE_THERE, STRETCHES, baseline_name, scored_split, typical_skill
 from forecast.runs.turns import TIMING, Stretch, Turns, cost_key, read_turns
 
 SCORES = {
@@ -202,7 +202,7 @@ def _configuration_labels(groups: Sequence[pd.DataFrame]) -> list[str]:
 def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
     """Return one row per baseline, or one per score if data, horizon or look-back differ."""
     rows = []
-    for name in BASELINES:
+    for name in EVERY:
         alike: dict[str, list[pd.Series]] = {}
         for _, job in finished.iterrows():
             if scored := job["baselines"].get(name):
@@ -213,9 +213,10 @@ def _baselines(finished: pd.DataFrame) -> list[dict[str, Any]]:
             first = group[0]["baselines"]
             naive = look_up(first.get("seasonal_naive"), SCORES["test_mse"])
             numbers = {column: look_up(first[name], path) for column, path in SCORES.items()}
+            naive = look_up(first[name], NAIVE_THERE) or naive
             gain = None if naive is None else skill(numbers["test_mse"], naive)
             gain = gain if (typical := typical_skill(first[name])) is None else typical
-            label = " ".join([NAMES[name], *(shared if len(alike) > 1 else [])])
+            label = " ".join([baseline_name(name, first[name]), *(shared if len(alike) > 1 else [])])
             rows.append({"row": name, "configuration": label, **numbers, "skill": gain})
     return rows
 
@@ -230,7 +231,7 @@ def _identity(result: dict[str, Any]) -> dict[str, Any]:
     `data.perfect_foresight` is left out: it is a statement on the data and changes no number.
     `forecasts` is a key of the forecast series, which runs of other configurations may share.
     """
-    free = {*FREE, "seed"}
+    free = {*FREE, "evaluation", "seed"}
     aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET} | {"data.perfect_foresight"}
     values = flatten(result["config"]).items()
     settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}

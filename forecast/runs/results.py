@@ -15,7 +15,7 @@ import torch
 
 from forecast.common.files import flatten, look_up
 from forecast.data.training_range import TrainingRange
-from forecast.evaluation.baselines import BASELINES
+from forecast.evaluation.baselines import EVERY
 from forecast.evaluation.coverage import coverage_facts
 from forecast.evaluation.evaluate import Row
 from forecast.evaluation.holdout import METHODS
@@ -40,9 +40,10 @@ def assemble(
 ) -> dict[str, Any]:
     """Return the content of `result.json`.
 
-    `rows` has `model`, `linear_path` and `BASELINES`, None if absent. The reference of `skill` is `seasonal_naive`,
-    that of `skill_last_value` is `last_value`. `scale` has one standard deviation per target. `facts` are all other
-    entries: command, config, data, model, speed, … `ids` are the series of a panel, of which the `WORST` are named.
+    `rows` has `model`, `linear_path` and `BASELINES`, None if absent, and the baselines on request. The reference of
+    `skill` is `seasonal_naive`, that of `skill_last_value` is `last_value`. `scale` has one standard deviation per
+    target. `facts` are all other entries: command, config, data, model, speed, … `ids` are the series of a panel, of
+    which the `WORST` are named.
     """
     scored = {name: None if row is None else row.scores(scale) for name, row in rows.items()}
     model = rows["model"]
@@ -61,9 +62,14 @@ def assemble(
         parts["test"]["by_series"] = _by_series(rows, targets, scale)
     else:
         parts["test"]["worst_series"] = _worst_series(model, ids)
-    baselines = {name: scored[name] for name in BASELINES if name in scored}
+    baselines = {name: scored[name] for name in EVERY if name in scored}
     for name, row in rows.items():
-        if row is not None and (len(targets) >= MANY or ids is not None) and rows["seasonal_naive"] is not None:
+        if (
+            row is not None
+            and is_on_all_windows(row.more)
+            and (len(targets) >= MANY or ids is not None)
+            and rows["seasonal_naive"] is not None
+        ):
             own = parts if name == "model" else scored[name]
             assert own is not None
             own["test"]["typical"] = _typical(row, rows["seasonal_naive"])
@@ -108,6 +114,11 @@ def _calibration_facts(row: Row) -> dict[str, Any]:
     }
 
 
+def is_on_all_windows(scores: Mapping[str, Any]) -> bool:
+    """Return whether a row was scored on all windows of its result, so that its errors compare with the model's."""
+    return "windows" not in scores
+
+
 def forecast_facts(result: Mapping[str, Any], training: TrainingRange, limits: Limits) -> dict[str, Any]:
     """Return what a forecast says about its run, for the manifest.
 
@@ -121,7 +132,9 @@ def forecast_facts(result: Mapping[str, Any], training: TrainingRange, limits: L
             **coverage_facts(result),
             "last_training_row": result["data"]["last_training_row"],
         },
-        "validation_mse": {name: row["validation"]["scaled"]["mse"] for name, row in rows.items() if row is not None},
+        "validation_mse": {
+            name: row["validation"]["scaled"]["mse"] for name, row in rows.items() if row and is_on_all_windows(row)
+        },
         "training_range": training.to_dict(),
         "limits": limits.to_dict(),
     }

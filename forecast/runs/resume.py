@@ -260,5 +260,6 @@ def _settled(config: Mapping[str, Any], budget: bool) -> dict[str, Any]:
     if config["training"].get("compile"):
         free.discard("activation_checkpointing")  # it changes the compiled code and its rounding
     fixed = {key: value for key, value in config.items() if key not in FREE}
+    fixed.setdefault("evaluation", {"baselines": []})  # runs of earlier versions have none
     training = {key: value for key, value in config["training"].items() if key not in free}
     return flatten({**fixed, "training": training})

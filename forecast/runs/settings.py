@@ -214,6 +214,26 @@ class TrainerSettings:
         return self.devices, self.num_nodes
 
 
+MORE_BASELINES = ("trees", "ets", "theta", "arima")
+"""Baselines on request."""
+
+
+@settings
+class EvaluationSettings:
+    """The `evaluation` group."""
+
+    baselines: list[str] = option(f"More baselines: {', '.join(MORE_BASELINES)}.", default=())
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> "EvaluationSettings":
+        """Return the `evaluation` group of a configuration, checked."""
+        result = cls(**read_options(cls, values, "evaluation"))
+        for name in result.baselines:
+            if name not in MORE_BASELINES or list(result.baselines).count(name) > 1:
+                raise InputError(f"evaluation.baselines={name}: choose from {', '.join(MORE_BASELINES)}, each once")
+        return result
+
+
 @settings
 class Settings:
     """The configuration of a training: a field for each root option and each group.
@@ -239,6 +259,7 @@ class Settings:
     data: DataSettings
     training: TrainingSettings
     trainer: TrainerSettings
+    evaluation: EvaluationSettings
     model: Mapping[str, Any]
     attention: Mapping[str, Any]
     decoder_attention: Mapping[str, Any] | None
@@ -258,7 +279,7 @@ class Settings:
         config = named(config)
         known = options_of(cls)
         for key in config:
-            if key not in (*known, *GROUPS, "decoder_attention", "sweep", "ensemble"):
+            if key not in (*known, *GROUPS, "decoder_attention", "evaluation", "sweep", "ensemble"):
                 raise InputError(f"{key}: {about_option(str(key))}")
         if (members := config.get("ensemble", 1)) != 1:
             raise InputError(f"ensemble={members}: this is about one training: leave it out")
@@ -278,6 +299,7 @@ class Settings:
             data=data,
             training=TrainingSettings.parse(config["training"]),
             trainer=TrainerSettings.parse(config["trainer"]),
+            evaluation=EvaluationSettings.parse(config.get("evaluation", {})),
             **{key: config[key] for key in GROUPS if key not in ("data", "training", "trainer")},
             decoder_attention=decoder,
             plain=config,

@@ -17,18 +17,19 @@ from forecast.common.text import counted, shown, three_digits
 from forecast.common.timing import Load
 from forecast.data.calendar import season_name
 from forecast.evaluation.achievable import achieved_line
-from forecast.evaluation.baselines import BASELINES
+from forecast.evaluation.baselines import EVERY, REQUESTED
 from forecast.evaluation.coverage import calibrating_windows, coverage_facts, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.metrics import PREFERRED, skill
 from forecast.evaluation.significance import FEWEST
+from forecast.runs.results import is_on_all_windows
 from forecast.runs.run import INPUT, PICTURE, Run
 
 NAMES = {
     "model": "model",
     "linear_path": "its linear path alone",
-    **{name: baseline.title for name, baseline in BASELINES.items()},
+    **{name: baseline.title for name, baseline in EVERY.items()},
 }
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "SQL", "skill")
@@ -78,10 +79,37 @@ def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
     no_test = [] if scored_split(result) == "test" else [NO_TEST]
     reached = [achieved_line(result["diagnostic"])] if "diagnostic" in result else []
     more = [note for note in (readers, foresight) if note is not None]
-    return (*no_test, *_score_notes(result), *_series_notes(result), *more, *reached)
+    return (*no_test, *_score_notes(result), *_mean_notes(result), *_series_notes(result), *more, *reached)
 
 
-READERS = {"model": "the model", "linear_path": "its linear path", "linear": "the ridge"}
+NAIVE_THERE = "test.seasonal_naive_there.scaled.mse"
+"""MSE of the seasonal naive forecast on the windows of a row that has fewer than its result."""
+
+
+def _mean_notes(result: Mapping[str, Any]) -> list[str]:
+    """Return what the mean of the model and each baseline on request would give, on the windows of that row."""
+    lines = []
+    for name in REQUESTED:
+        row = result["baselines"].get(name)
+        mean = look_up(row, "test.mean_with_model.scaled.mse")
+        if row is None or mean is None:
+            continue
+        there = look_up(row, "test.model_there.scaled.mse") or result["test"]["scaled"]["mse"]
+        own = row["test"]["scaled"]["mse"]
+        lines.append(
+            f"mean of the model and {baseline_name(name, row)}: MSE {_score(mean)} (model {_score(there)}, "
+            f"{NAMES[name]} {_score(own)}); no forecast uses it"
+        )
+    return lines
+
+
+def baseline_name(name: str, scores: Mapping[str, Any]) -> str:
+    """Return the title of a baseline, with the number of windows if it was scored on fewer than its result."""
+    windows = look_up(scores, "windows.test")
+    return NAMES[name] if windows is None else f"{NAMES[name]}, {counted(windows, 'window')}"
+
+
+READERS = {"model": "the model", "linear_path": "its linear path", "linear": "the ridge", "trees": "the trees"}
 """Rows that can read known covariates, by their names in a line."""
 
 
@@ -91,7 +119,9 @@ def readers_note(result: Mapping[str, Any]) -> str | None:
     if readers is None or not names:
         return None
     listed = ", ".join(map(shown, names[:COLUMNS])) + (f" and {len(names) - COLUMNS} more" * (len(names) > COLUMNS))
-    rows = {row: name for row, name in READERS.items() if row != "linear_path" or result["linear_path"] is not None}
+    absent = {"linear_path"} if result["linear_path"] is None else set()
+    absent |= {"trees"} - set(result["baselines"])
+    rows = {row: name for row, name in READERS.items() if row not in absent}
     reading, left = ([name for row, name in rows.items() if (row in readers) is is_read] for is_read in (True, False))
     unneeded = "" if "model" in readers else "; a forecast does not need them"
     if not reading:
@@ -179,6 +209,8 @@ def row_name(row: str, result: Mapping[str, Any]) -> str:
     data = result["data"]
     if row in READERS and is_without_known(row, result):
         return f"{NAMES[row]}, without known columns"
+    if row in REQUESTED:
+        return baseline_name(row, result["baselines"][row])
     if row != "seasonal_naive" or data.get("season") is None or data.get("frequency") is None:
         return NAMES[row]
     return f"{NAMES[row]} ({season_name(data['season'], data['frequency'])})"
@@ -201,7 +233,8 @@ def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
             cells.append([row_name(name, result), *["none"] * (len(HEADINGS) - 1)])
             continue
         scaled, original = row["test"]["scaled"], row["test"]["original"]
-        pooled = skill(scaled["mse"], naive["test"]["scaled"]["mse"] if naive else 0.0)
+        reference = look_up(row, NAIVE_THERE) or (naive["test"]["scaled"]["mse"] if naive else 0.0)
+        pooled = skill(scaled["mse"], reference)
         gain = pooled if typical_skill(result) is None or (own := typical_skill(row)) is None else own
         scores = [_score(scaled["mse"]), _score(scaled["mae"]), f"{original['mse']:.5g}", f"{original['mae']:.5g}"]
         mase = original.get("mase")  # None in a file where it is no number
@@ -343,7 +376,11 @@ def busy_warning(speed: Mapping[str, float | None]) -> str | None:
 def baseline_warning(result: Mapping[str, Any]) -> str | None:
     """Return a warning if a baseline beats the model on the validation split, else None."""
     model = result["validation"]["scaled"]["mse"]
-    scores = {name: row["validation"]["scaled"]["mse"] for name, row in result["baselines"].items() if row}
+    scores = {
+        name: row["validation"]["scaled"]["mse"]
+        for name, row in result["baselines"].items()
+        if row and is_on_all_windows(row)
+    }
     name = min(scores, key=lambda name: scores[name])
     if not scores[name] < model * (1 - PREFERRED):
         return None

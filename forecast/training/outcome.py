@@ -114,6 +114,7 @@ def _known_readers(prepared: Preparation) -> list[str]:
         "model": network.reads_known,
         "linear_path": path is not None and path.reads_known,
         "linear": prepared.linear_maps.baseline.known is not None,
+        "trees": "trees" in prepared.settings.evaluation.baselines,
     }
     return [row for row, is_read in reads.items() if is_read] if prepared.data.source.roles.known else []
 

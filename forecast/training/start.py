@@ -214,7 +214,8 @@ def announce_scoring(prepared: Preparation, group: Group) -> None:
     if prepared.settings.training.progress and group.leads:
         data = prepared.data
         windows = ", ".join(f"{len(data.parts[name]):,} {name}" for name in _splits(data) if name in PARTS)
-        say(f"scoring: {windows} windows")
+        more = prepared.settings.evaluation.baselines
+        say(f"scoring: {windows} windows" + (f"; fitting {', '.join(more)}" if more else ""))
 
 
 def _splits(data: ForecastData) -> list[str]:

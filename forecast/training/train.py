@@ -16,6 +16,7 @@ from forecast.common.place import Place
 from forecast.common.progress import say
 from forecast.data.mapped import Address
 from forecast.data.sources import Source, load_source, resume_words
+from forecast.evaluation.baselines import REQUESTED
 from forecast.evaluation.evaluate import Row
 from forecast.evaluation.linear_maps import LinearMaps
 from forecast.evaluation.scoring import limits_of_data, score
@@ -96,6 +97,8 @@ def train(
         if source is None or start.settings.data != settings.data:
             source = load_source(start.settings.data)
         prepared = prepare(start.settings, source, group, before_linear_fit=announce)
+        for name in start.settings.evaluation.baselines:
+            REQUESTED[name].check(prepared.data)
         with run_folder(start, folder, prepared.settings) as run:
             interruption.watch(run, start.settings)
             return run, _train_in(run, prepared, start, workers)
@@ -136,7 +139,13 @@ def score_run(prepared: Preparation, fitted: Fit, group: Group) -> dict[str, Row
     network, maps = prepared.network.to(prepared.device).eval(), prepared.linear_maps
     is_start = fitted.best_step == 0 and network.mixing_weight == 0
     return score(
-        network, prepared.data, maps.baseline, group, fitted.held_out_blocks, maps.cross_fits if is_start else ()
+        network,
+        prepared.data,
+        maps.baseline,
+        group,
+        fitted.held_out_blocks,
+        maps.cross_fits if is_start else (),
+        prepared.settings.evaluation.baselines,
     )
 
 

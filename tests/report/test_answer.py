@@ -449,6 +449,24 @@ def test_baselines_with_other_known_inputs_have_names_of_their_own(tmp_path: Pat
     assert len(set(labels)) == len(labels) == 2
 
 
+def test_a_baseline_on_request_is_named_unless_it_has_fewer_windows(tmp_path: Path) -> None:
+    result = result_of(mse=0.4)
+    naive = {"seasonal_naive_there": {"scaled": {"mse": 0.6}}}
+    row = result["baselines"]["linear"]
+    result["baselines"] |= {
+        "trees": {part: {"scaled": {"mse": 0.3, "mae": 0.1}, "original": {"mse": 1.0, "mae": 1.0}} for part in row},
+        "theta": {part: {**row[part], "scaled": {"mse": 0.15, "mae": 0.1}, **naive} for part in row}
+        | {"windows": {"validation": 90, "test": 100}},
+    }
+    write_run(tmp_path / "full", result, errors(0.4, 1))
+    text = everything(tmp_path)
+    assert "the best baseline, gradient-boosted trees, has 0.3" in text
+    assert "theta" not in text
+    (group,) = groups_of(read_runs([tmp_path]).runs)
+    skills = {baseline.label: baseline.skill for baseline in baselines_of(group)}
+    assert skills["theta, 100 windows"] == pytest.approx(1 - 0.15 / 0.6)
+
+
 def test_settings_with_other_test_windows_have_no_front(tmp_path: Path) -> None:
     for name, windows in (("full", 2000), ("linear", 1500)):
         result = result_of(name, windows=windows, train={"full": 100.0, "linear": 300.0}[name])

@@ -16,7 +16,7 @@ from forecast.training.sweep.overrides import LONGEST, NAME
 TEST_KEYS = ("test", "baselines")
 """Keys of a result that a search may not use: the test split must not influence a choice."""
 
-ONE_FOR_ALL = (*FREE, *(f"training.{key}" for key in FREE_TRAINING if key not in BUDGET))
+ONE_FOR_ALL = (*FREE, "evaluation", *(f"training.{key}" for key in FREE_TRAINING if key not in BUDGET))
 """Keys that all jobs of a sweep share: a folder that differs only in these belongs to the same run."""
 
 

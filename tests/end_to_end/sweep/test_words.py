@@ -106,6 +106,7 @@ def test_a_mode_in_the_configuration_starts_a_sweep(fake: Any, tmp_path: Path) -
         (["seed=1,2", "sweep.name=.."], "sweep.name=.."),
         (["sweep.name=a,b"], "sweep.name=a,b"),
         (["output_dir=a,b"], "output_dir=a,b"),
+        (["evaluation.baselines=[],[trees]"], "all jobs of a sweep share one evaluation.baselines"),
         (["trainer=smoke,gpu"], "trainer=smoke,gpu: all jobs of a sweep share one trainer"),
         (["trainer.accelerator=cpu,gpu"], "all jobs of a sweep share one trainer.accelerator: use a single value"),
         (["training.activation_checkpointing=false,true"], "all jobs of a sweep share one training.activation_check"),
