@@ -122,7 +122,7 @@ def _listener(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = str(error) if getattr(error, "errno", None) is None else os.strerror(error.errno)
         raise InputError(f"{host}:{port}: {reason}: choose another --host or --port") from None
 
 

@@ -72,9 +72,7 @@ class Service:
         except TimeoutError:
             raise Refused(504, f"no answer within {WORK_SECONDS:g} s: send fewer rows, or try again later") from None
         except MissingKnown as error:
-            template = error.template
-            name = str(template.index.name)
-            raise Refused(422, str(error), time_column=name, known=records(template, name)) from None
+            raise Refused(422, str(error), known=records(error.template)) from None
         except Refused:
             raise
         except Exception as error:
@@ -93,7 +91,7 @@ class Service:
             served = self.named(asked.model)
             question = Question(tuple(asked.levels), asked.quantile, False, asked.beyond_training)
             answer = served.answer(table, known, question, asked.ids)
-            return written(answer, kind, served.first.time_column)
+            return written(answer, kind)
 
         body, headers = await self.work(call)
         return Response(body, media_type=kind, headers=headers)

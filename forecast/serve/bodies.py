@@ -192,12 +192,12 @@ def _rows(rows: list[dict[str, Any]], name: str) -> Upload:
     return Upload(name, pd.DataFrame(rows, columns=list(columns)))
 
 
-def written(answer: Answer, kind: str, time_column: str) -> tuple[bytes, dict[str, str]]:
+def written(answer: Answer, kind: str) -> tuple[bytes, dict[str, str]]:
     """Return the bytes of an answer of a media type, and its headers."""
     said = [*answer.notes, *filter(None, [answer.intervals]), *(f"WARNING: {text}" for text in answer.warnings)]
     if kind == JSON:
         content = {
-            "rows": records(answer.table, time_column),
+            "rows": records(answer.table),
             "naive": answer.naive,
             "intervals": answer.intervals,
             "notes": answer.notes,

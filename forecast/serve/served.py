@@ -131,7 +131,7 @@ class Served:
                 }
                 for fact in columns_of(series)
             ],
-            "past": records(_ends(series, measured, SHOWN_HORIZONS * first.horizon), first.time_column),
+            "past": records(_ends(series, measured, SHOWN_HORIZONS * first.horizon)),
         }
 
 
@@ -140,11 +140,11 @@ def workbook_scores(answer: Answer) -> list[Any]:
     return scores_of(answer.folders)
 
 
-def records(table: pd.DataFrame, time_column: str) -> list[dict[str, Any]]:
-    """Return the rows of a table as plain values, its times as in a CSV file and NaN as None."""
-    table = table.reset_index() if isinstance(table.index, pd.DatetimeIndex) else table.copy()
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table and its index as plain values, times as in a CSV file and NaN as None."""
+    table = table.copy() if isinstance(table.index, pd.RangeIndex) else table.reset_index()
     for place, kind in enumerate(table.dtypes):
-        if table.columns[place] == time_column or pd.api.types.is_datetime64_any_dtype(kind):
+        if pd.api.types.is_datetime64_any_dtype(kind):
             table.isetitem(place, table.iloc[:, place].astype(str))
     columns = {str(name): [_finite(cell) for cell in table[name].tolist()] for name in table.columns}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -88,7 +88,7 @@ def test_a_long_table_is_forecast_with_its_known_columns(service: Client, panel_
     body = {"rows": records(past), "model": "stores", "ids": ["3", "7"], "levels": [80]}
     missing = service.post("/forecast", body)
     assert missing.status == 422
-    assert "no values of 'promo', 'kind'" in missing.error
+    assert "are missing ('promo', 'kind')" in missing.error
     assert {"store", "date", "promo", "kind"} <= {*missing.content["known"][0]}
     known = panel_run.table.loc[panel_run.table["sales"].isna(), ["store", "date", "promo", "kind"]]
     filled = service.post("/forecast", {**body, "known": records(known)}, {**JSON, "Accept": "text/csv"})
@@ -192,11 +192,12 @@ def test_no_request_writes_a_file_but_in_the_temporary_folder_of_a_guarded_reade
     watching = True
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if not watching:
+        if not watching or not arguments:
             return
-        changes = event in ("os.mkdir", "os.rename", "os.remove", "os.symlink", "os.link", "os.truncate")
-        if changes or (event == "open" and isinstance(arguments[1], str) and {*arguments[1]} & {*"wax+"}):
-            written.append(str(arguments[0]))
+        path, changes = arguments[0], event in ("os.mkdir", "os.rename", "os.symlink", "os.link", "os.truncate")
+        opened = event == "open" and isinstance(arguments[1], str) and {*arguments[1]} & {*"wax+"}
+        if changes or (opened and not isinstance(path, int)):
+            written.append(str(path))
 
     sys.addaudithook(watch)
     body = tiny_run.source.read_bytes()
@@ -207,4 +208,5 @@ def test_no_request_writes_a_file_but_in_the_temporary_folder_of_a_guarded_reade
     assert written == []
     service.post("/forecast", b"ARROW1", {"Content-Type": ARROW})
     watching = False
-    assert {path.startswith(tempfile.gettempdir()) or path == "/dev/null" for path in written} == {True}
+    assert [path for path in written if not path.startswith((tempfile.gettempdir(), "/dev/"))] == []
+    assert any(path.startswith(tempfile.gettempdir()) for path in written)

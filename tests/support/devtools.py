@@ -107,7 +107,7 @@ def tab(folder: Path) -> Iterator[Tab]:
     shell = f'exec "$@" 3<&{read_commands} 4>&{write_answers}'
     options = [*QUIET, "--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}", "about:blank"]
     with subprocess.Popen(
-        ["sh", "-c", shell, "sh", program, *options],
+        ["bash", "-c", shell, "bash", program, *options],
         pass_fds=(read_commands, write_answers),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

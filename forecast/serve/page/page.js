@@ -120,8 +120,8 @@ async function forecast() {
   showForecast();
 }
 
-function showKnown({ known, time_column: time }) {
-  const ids = [time, ...page.model.id_columns];
+function showKnown({ known }) {
+  const ids = [page.model.time_column, ...page.model.id_columns];
   const names = Object.keys(known[0]).filter((name) => !ids.includes(name));
   const shown = Object.keys(known[0]).filter((name) => ids.includes(name));
   table("cells", [...shown, ...names], known.map((each) => [
