@@ -108,18 +108,28 @@ class Service:
         return await self.work(call)
 
 
-_REFUSALS = {
-    400: "the body or an option is malformed", 401: "no token", 403: "a foreign Host or Origin", 404: "no such model",
-    408: "the body is too slow", 413: "the body is too large", 415: "a type that is not read",
-    422: "a table or option that the model refuses, with the line of the command", 503: "too many requests",
+_REFUSALS: dict[int | str, str] = {
+    400: "the body or an option is malformed",
+    401: "no token",
+    403: "a foreign Host or Origin",
+    404: "no such model",
+    406: "a type that is not written",
+    408: "the body is too slow",
+    413: "the body is too large",
+    415: "a type that is not read",
+    422: "a table or option that the model refuses, with the line of the command",
+    503: "too many requests",
     504: "no answer in time",
-}  # fmt: skip
+    "default": "another error",
+}
+_NAME = Options.model_fields["model"].description
 _ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
 
 
 def _responses(*more: int) -> dict[int | str, dict[str, Any]]:
-    codes = sorted({401, 403, *more})
-    return {code: {"description": _REFUSALS.get(code, ""), "content": {JSON: {"schema": _ERROR}}} for code in codes}
+    content = {JSON: {"schema": _ERROR}}
+    codes = [*sorted({401, 403, *more}), "default"]
+    return {code: {"description": _REFUSALS[code], "content": content} for code in codes}
 
 
 def _body() -> dict[str, Any]:
@@ -128,6 +138,7 @@ def _body() -> dict[str, Any]:
     schema.pop("$defs", None)
     schema["properties"]["file"] = {
         "type": "object",
+        "description": Body.model_fields["file"].description,
         "required": ["type", "base64"],
         "additionalProperties": False,
         "properties": {"type": {"enum": list(ENDINGS)}, "base64": {"type": "string", "format": "byte"}},
@@ -153,7 +164,8 @@ def build(models: Sequence[Served], hosts: Sequence[str], token: str | None) -> 
     async def forecast(request: Request, query: Annotated[Options, Query()]) -> Response:
         """Forecast the steps after a table.
 
-        The answer has the form of the body, or the type in `Accept`. A CSV answer is the file of `forecast predict`.
+        The answer has the form of the body, or the type in the header Accept. A CSV answer is the file that forecast
+        predict writes.
         """
         return await service.forecast(request, query)
 
@@ -163,7 +175,7 @@ def build(models: Sequence[Served], hosts: Sequence[str], token: str | None) -> 
         return await service.table(request, query)
 
     @app.get("/model", responses=_responses(400, 404))
-    async def model(model: Annotated[str | None, Query(max_length=1000)] = None) -> dict[str, Any]:
+    async def model(model: Annotated[str | None, Query(max_length=1000, description=_NAME)] = None) -> dict[str, Any]:
         """Return what a model needs and its scores on the test split, and the names of all models."""
         return {**service.named(model).facts(), "models": list(service.models)}
 

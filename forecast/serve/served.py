@@ -92,7 +92,7 @@ class Served:
         """Return the table that `forecast predict` writes, with its notes and warnings."""
         self.model.check_question(question)
         series = self.read(table, known, ids)
-        notes = [*series.notes, *(note for each in series.ahead for note in each.notes)]
+        notes = list(dict.fromkeys([*series.notes, *(note for each in series.ahead for note in each.notes)]))
         if isinstance(self.model, PanelForecaster):
             many = PanelOutcome(
                 self.model, series, Path(table.name), (), question, self.model.answer(series, question), {}
@@ -120,7 +120,7 @@ class Served:
             "step": step_words(series.frequency),
             "first": str(times.min()),
             "last": str(times.max()),
-            "notes": list(series.notes),
+            "notes": list(dict.fromkeys(series.notes)),
             "columns": [
                 {
                     "name": fact.name,

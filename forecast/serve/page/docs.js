@@ -19,7 +19,7 @@ function list(parent, title, rows) {
   const table = add(wide, "table", "");
   for (const cells of rows) {
     const line = table.insertRow();
-    for (const cell of cells) add(line, "td", cell).className = "text";
+    for (const cell of cells) add(line, "td", cell);
   }
 }
 

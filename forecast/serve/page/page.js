@@ -13,24 +13,24 @@ function fill(parent, tag, texts) {
   parent.replaceChildren(...texts.map((text) => Object.assign(document.createElement(tag), { textContent: text })));
 }
 
-function row(section, cells, tag) {
+function row(section, cells, tag, numeric) {
   const line = section.insertRow();
   for (const [place, cell] of cells.entries()) {
     const box = document.createElement(tag);
     if (tag === "th") box.scope = "col";
-    if (cell instanceof Node) box.append(cell);
-    else box.textContent = cell ?? "";
-    if (place > 0 && typeof cell === "string" && tag === "td" && !/^-?[\d.,]+(e.\d+)?$/.test(cell)) box.className = "text";
+    if (numeric[place]) box.className = "number";
+    box.append(cell ?? "");
     line.append(box);
   }
 }
 
 function table(id, headings, rows) {
   const made = element(id);
+  const numeric = rows[0].map((cell) => /^-?[\d.,]+(e.\d+)?$/i.test(cell));
   made.replaceChildren();
-  row(made.createTHead(), headings, "th");
+  row(made.createTHead(), headings, "th", numeric);
   const body = made.createTBody();
-  for (const cells of rows) row(body, cells, "td");
+  for (const cells of rows) row(body, cells, "td", numeric);
 }
 
 const number = (value) => (value === null ? "" : value.toLocaleString("en", { maximumSignificantDigits: 6 }));
@@ -130,9 +130,10 @@ function showKnown({ known }) {
       value: each[name] ?? "", required: true, ariaLabel: `${name}, ${shown.map((part) => each[part]).join(", ")}`,
     })),
   ]));
+  const cells = [...element("cells").tBodies[0].rows].map((line) => [...line.querySelectorAll("input")]);
+  element("known").onpaste = (event) => paste(event, cells);
   element("known").onsubmit = (event) => {
     event.preventDefault();
-    const cells = [...element("cells").tBodies[0].rows].map((line) => [...line.querySelectorAll("input")]);
     page.known = known.map((each, place) => ({
       ...each, ...Object.fromEntries(names.map((name, column) => [name, plain(cells[place][column].value)])),
     }));
@@ -140,6 +141,21 @@ function showKnown({ known }) {
   };
   element("ahead").hidden = false;
   element("cells").querySelector("input")?.focus();
+}
+
+/** Fill cells of a spreadsheet into the inputs from the one on. */
+function paste(event, cells) {
+  const lines = event.clipboardData.getData("text").trimEnd().split(/\r?\n/).map((line) => line.split("\t"));
+  if (lines.length === 1 && lines[0].length === 1) return;
+  event.preventDefault();
+  const top = cells.findIndex((line) => line.includes(event.target));
+  const left = cells[top].indexOf(event.target);
+  for (const [down, line] of lines.entries()) {
+    for (const [along, text] of line.entries()) {
+      const box = cells[top + down]?.[left + along];
+      if (box) box.value = text.trim();
+    }
+  }
 }
 
 const plain = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text.trim());
@@ -166,6 +182,12 @@ function seconds(text, first) {
   return first === undefined ? { offset } : local - 60 * (offset - first.offset);
 }
 
+/** Return labels of times: months, days or times of day, by the seconds between two of them. */
+const labels = (_plot, stamps, _axis, _space, gap) => stamps.map((stamp) => {
+  const text = new Date(1000 * stamp).toISOString();
+  return gap >= 28 * 86400 ? text.slice(0, 7) : gap >= 86400 || text.includes("T00:00") ? text.slice(5, 10) : text.slice(11, 16);
+});
+
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 function draw() {
@@ -183,7 +205,7 @@ function draw() {
   })));
   const data = [times, [...past.map((line) => line[target]), ...rows.map(() => null)],
     ...ends.map(({ name }) => after(name)), after(`${target}_naive`), after(target)];
-  const series = [{ label: time }, { label: "past", stroke: color("past"), width: 1.5 },
+  const series = [{ label: time, value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, { label: "past", stroke: color("past"), width: 1.5 },
     ...ends.map(({ label, stroke, width }) => ({ label, stroke, width, points: { show: false } })),
     { label: page.answer.naive, stroke: color("naive"), width: 1.5, dash: [5, 4] },
     { label: "forecast", stroke: color("forecast"), width: 2.5 }];
@@ -191,7 +213,7 @@ function draw() {
   page.plot?.destroy();
   const width = element("plot").clientWidth;
   page.plot = new uPlot({
-    width, height: Math.max(260, Math.min(420, 0.6 * width)), series, bands, axes: [axis, { ...axis, size: 60 }],
+    width, height: Math.max(260, Math.min(420, 0.6 * width)), series, bands, axes: [{ ...axis, values: labels }, { ...axis, size: 60 }],
     tzDate: (stamp) => uPlot.tzDate(new Date(1000 * stamp), "Etc/UTC"), cursor: { drag: { x: true, y: false } },
   }, data, element("plot"));
   const values = rows.map((line) => line[target]);
