@@ -105,7 +105,7 @@ def server_of(application: "Guard") -> "uvicorn.Server":
 
 
 def _named(runs: Sequence[str]) -> dict[str, str]:
-    """Return the runs by their names; without a name that of the folder, or the word itself."""
+    """Return the runs by their names; the default name is the folder's, or the word itself."""
     named: dict[str, str] = {}
     for run in runs:
         match = None if Path(run).exists() else _NAMED.fullmatch(run)

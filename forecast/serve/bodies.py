@@ -63,7 +63,7 @@ class Options(BaseModel):
         float | None, Field(description="forecast this quantile, such as 0.9, not the point forecast")
     ] = None
     ids: Annotated[
-        list[_TEXT], Field(max_length=100_000, description="series of a long table to forecast; default: all")
+        list[_TEXT | int], Field(max_length=100_000, description="series of a long table to forecast; default: all")
     ] = []
     beyond_training: Annotated[
         bool, Field(description="accept known covariates more than ten widths of the range of training from its middle")
@@ -130,7 +130,7 @@ def answer_type(request: Request) -> str:
 
 
 def parse(content: bytes, kind: str, query: Options) -> tuple[Upload, list[Upload], Options]:
-    """Return the table of a body, the tables of known covariates, and the options of its query or of itself."""
+    """Return the table of a body, the tables of known covariates, and the options from the query and the body."""
     if kind != JSON:
         return _upload(content, kind), [], query
     try:

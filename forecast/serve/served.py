@@ -25,6 +25,9 @@ from forecast.tables.times.frequency import step_words
 SHOWN_HORIZONS = 3
 """Horizons of the past that the page draws."""
 
+LEVELS = (80.0, 95.0)
+"""Intervals that the page shows, if the model has them."""
+
 _SCORES = ("skill", "scaled", "original")
 
 
@@ -75,8 +78,16 @@ class Served:
             "step": step_words(first.frequency),
             "horizon": first.horizon,
             "least_rows": max(member.least_context for member in members),
+            "levels": [level for level in LEVELS if self._supports(level)],
             "scores": _scores(self.model),
         }
+
+    def _supports(self, level: float) -> bool:
+        try:
+            self.model.check_question(Question((level,)))
+        except InputError:
+            return False
+        return True
 
     def read(self, table: Upload, known: Sequence[Upload] = (), ids: Sequence[str | int] = ()) -> Series:
         """Return the checked series of a table, as the command reads it."""

@@ -85,7 +85,7 @@ def test_a_long_table_is_forecast_with_its_known_columns(service: Client, panel_
     answer = service.post(query, panel_run.source.read_bytes(), CSV)
     assert answer.body == (tmp_path / "all.csv").read_bytes(), answer.body[:300]
     past = panel_run.table[panel_run.table["sales"].notna()]
-    body = {"rows": records(past), "model": "stores", "ids": ["3", "7"], "levels": [80]}
+    body = {"rows": records(past), "model": "stores", "ids": [3, 7], "levels": [80]}
     missing = service.post("/forecast", body)
     assert missing.status == 422
     assert "are missing ('promo', 'kind')" in missing.error
@@ -115,6 +115,7 @@ def test_the_facts_of_a_model_have_its_needs_and_scores(service: Client, tiny_ru
     assert (facts["models"], facts["targets"], facts["horizon"]) == (["hours", "stores"], ["load", "oil"], 12)
     assert facts["scores"]["model"]["scaled"] == tiny_run.result["test"]["scaled"]
     assert "seasonal_naive" in facts["scores"]
+    assert facts["levels"] == [80, 95]
     assert service.ask("GET", "/model?model=stores").content["id_columns"] == ["store"]
 
 

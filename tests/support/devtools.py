@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,11 @@ class Tab:
                 assert "error" not in answer, answer
                 return answer["result"]
             self.events.append(answer)
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._writer.close()
+        self._reader.close()
 
     def _message(self) -> Any:
         while b"\0" not in self._rest:
@@ -116,7 +121,8 @@ def tab(folder: Path) -> Iterator[Tab]:
         os.close(write_answers)
         try:
             page = Tab(answers, commands)
-            page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
-            yield page
+            with closing(page):
+                page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+                yield page
         finally:
             process.terminate()

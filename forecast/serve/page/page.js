@@ -6,7 +6,6 @@ const TYPES = {
   xlsx: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
   ods: "application/vnd.oasis.opendocument.spreadsheet", xls: "application/vnd.ms-excel",
 };
-const LEVELS = [80, 95];
 const page = { model: null, file: null, understood: null, known: null, answer: null, plot: null };
 
 function fill(parent, tag, texts) {
@@ -105,7 +104,7 @@ function showUnderstood() {
 }
 
 const request = () => ({
-  file: page.file, model: page.model.model, levels: LEVELS, ...(page.known ? { known: page.known } : {}),
+  file: page.file, model: page.model.model, levels: page.model.levels, ...(page.known ? { known: page.known } : {}),
 });
 
 async function forecast() {
@@ -198,7 +197,7 @@ function draw() {
   const first = seconds((past[0] ?? rows[0])[time]);
   const times = [...past, ...rows].map((line) => seconds(line[time], first));
   const after = (name) => [...past.map(() => null), ...rows.map((line) => line[name])];
-  const levels = LEVELS.filter((level) => `${target}_lower_${level}` in rows[0]).sort((one, other) => other - one);
+  const levels = [...page.model.levels].reverse();
   const axis = { stroke: color("soft"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line") } };
   const ends = levels.flatMap((level) => ["upper", "lower"].map((end) => ({
     name: `${target}_${end}_${level}`, label: `${level} % ${end}`, stroke: color("fan"), width: 0.5,
@@ -218,7 +217,7 @@ function draw() {
   }, data, element("plot"));
   const values = rows.map((line) => line[target]);
   element("caption").textContent = `${id ? `${id}: ` : ""}${target} from ${rows[0][time]} to ${rows.at(-1)[time]}, ` +
-    `${number(Math.min(...values))} to ${number(Math.max(...values))}, with ${levels.join(" and ")} % intervals, ` +
+    `${number(Math.min(...values))} to ${number(Math.max(...values))}, ${levels.length ? `with ${levels.join(" and ")} % intervals, ` : ""}` +
     `beside the ${page.answer.naive}. Drag to enlarge, double-click to return; arrow keys read the values.`;
   element("plot").setAttribute("aria-label", `Picture of the forecast of ${target}`);
   const headings = Object.keys(rows[0]);
