@@ -10,6 +10,7 @@ import base64
 import gzip
 import http.client
 import io
+import os
 import random
 import socket
 import statistics
@@ -92,10 +93,10 @@ def load(run: str, source: Path, minutes: float, connections: int) -> None:
             clients += [threading.Thread(target=_slow_client, args=(port, stop)) for _ in range(5)]
             for client in clients:
                 client.start()
-            memory = []
+            memory = [(0.0, _mebibytes(pid), _processor_seconds(pid))]
             while time.monotonic() - began < 60 * minutes:
                 time.sleep(10)
-                memory.append((time.monotonic() - began, _mebibytes(pid)))
+                memory.append((time.monotonic() - began, _mebibytes(pid), _processor_seconds(pid)))
             stop.set()
             for client in clients:
                 client.join()
@@ -108,7 +109,7 @@ def load(run: str, source: Path, minutes: float, connections: int) -> None:
 def _client(
     port: int, body: bytes, expected: bytes, made: list[tuple[float, float, str]], stop: threading.Event, began: float
 ) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
     while not stop.is_set():
         start = time.monotonic()
         try:
@@ -137,11 +138,17 @@ def _mebibytes(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
+def _processor_seconds(pid: int) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 def _row(
-    made: list[tuple[float, float, str]], memory: list[tuple[float, float]], start: float, length: float
+    made: list[tuple[float, float, str]], memory: list[tuple[float, float, float]], start: float, length: float
 ) -> dict[str, Any]:
     """Return the numbers of a stretch of time."""
     own = [(seconds, outcome) for end, seconds, outcome in made if start <= end < start + length]
+    facts = [(size, used) for at, size, used in memory if start <= at <= start + length + 10]
     seconds = sorted(each for each, _ in own) or [float("nan")]
     return {
         "from_second": start,
@@ -151,7 +158,8 @@ def _row(
         "median_s": round(statistics.median(seconds), 3),
         "p99_s": round(seconds[min(len(seconds) - 1, int(0.99 * len(seconds)))], 3),
         "not_the_same": sum(outcome != "same" for _, outcome in own),
-        "memory_mib": round(max(size for at, size in memory if start <= at <= start + length + 10), 1),
+        "memory_mib": round(max(size for size, _ in facts), 1),
+        "processor_s_per_request": round((facts[-1][1] - facts[0][1]) / max(1, len(own)), 4),
     }
 
 

@@ -16,7 +16,7 @@ from forecast.serve.metrics import Metrics
 MOST_OPEN = 64
 """Requests that are read, wait or are answered at a time; one more is refused."""
 
-SECONDS = 120.0
+SECONDS = 150.0
 """Most seconds from the first byte of a request's body to the last one of its answer."""
 
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health")

@@ -17,5 +17,5 @@ class Protocol(H11Protocol):
         self.loop.call_later(HEAD_SECONDS, self._close_without_request)
 
     def _close_without_request(self) -> None:
-        if self.cycle is None:
+        if not self.cycle:
             self.transport.abort()
