@@ -13,6 +13,7 @@ COMMANDS = {
     "explain": ("predict.explain", "what each column and each part of the past contributed to one forecast"),
     "report": ("report.__main__", "compare finished runs"),
     "data": ("overview.command", "what is understood of a table, and the words to train with"),
+    "serve": ("serve.__main__", "answer requests for forecasts over HTTP, and show a page"),
     "plan": ("plan.__main__", "time and memory of a training before it starts"),
     "benchmark": ("benchmark.__main__", "time and memory of the attention mechanisms"),
     "check": ("check.__main__", "check the mechanisms, also your own"),

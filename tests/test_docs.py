@@ -196,6 +196,7 @@ BY_OTHER_TESTS = ("train.py", "forecast", "benchmarks")
 ELSEWHERE = (
     *("cd", "git", "source", "tensorboard", "ruff", "mypy", "lint-imports", "srun", "torchrun", "sbatch", "curl"),
     *("mkdir", "cp", "mv", "unzip", "ls", "head", "cat", "export", "kaggle", "gunzip", "forecast-train", "pre-commit"),
+    "docker",
 )
 """Programs whose words are their own affair."""
 

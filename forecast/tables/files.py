@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow
 
 from forecast.common.errors import InputError
-from forecast.common.files import ARROW, PACKED, PARQUET, TEXT, TEXTS, WORKBOOK
+from forecast.common.files import ARROW, PACKED, PARQUET, TEXT, TEXTS, WORKBOOK, temporary_folder
 from forecast.tables.formats.layout import RECOGNIZED, Layout
-from forecast.tables.formats.text import ORIGIN, check_names, read_text, table_of_text
+from forecast.tables.formats.text import ORIGIN, check_names, read_text, table_of_content, table_of_text
 from forecast.tables.formats.unpacking import read_parquet_bytes
 from forecast.tables.formats.workbooks import read_arrow, read_workbook, with_text_numbers
 
@@ -29,8 +29,43 @@ LEAST_COUNTED = 30
 """Least number of rows of a named counter: a few small numbers may rise by chance."""
 
 
+@dataclass(frozen=True)
+class Upload(os.PathLike[str]):
+    """A table that was sent, which is read as a file at a path is: a DataFrame, or the bytes of a file.
+
+    `name` stands for the path in messages, and `ending` says what the bytes are. Text is read in memory. Another file
+    is in a temporary folder while its process reads it.
+    """
+
+    name: str
+    content: pd.DataFrame | bytes
+    ending: str = TEXT
+
+    def __fspath__(self) -> str:
+        return self.name
+
+    __str__ = __fspath__
+
+    def read(self, layout: Layout) -> pd.DataFrame:
+        """Return the raw table."""
+        if isinstance(self.content, pd.DataFrame):
+            return self.content
+        if self.ending == TEXT:
+            return table_of_content(self.content, layout, Path(self.name))
+        with temporary_folder() as folder:
+            path = Path(folder) / f"table{self.ending}"
+            path.write_bytes(self.content)
+            try:
+                return read_table(path, layout)
+            except InputError as error:
+                error.args = (str(error).replace(str(path), self.name),)
+                raise
+
+
 def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.DataFrame:
     """Return the raw table of a file, one row per record; raise InputError if the file is not a table."""
+    if isinstance(path, Upload):
+        return path.read(layout)
     path = Path(path)
     try:
         if path.is_dir():

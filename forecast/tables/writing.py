@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -47,18 +47,30 @@ def write_table(
     path: Path, frame: pd.DataFrame, *, index: bool = True, scores: Sequence[Table] = (), picture: Path | None = None
 ) -> None:
     """Write a table; a workbook also gets a sheet of scores and one of the picture, if there are some."""
+    with replacing(path) as file:
+        write_into(file, path, frame, index=index, scores=scores, picture=picture)
+
+
+def write_into(
+    file: IO[bytes],
+    path: Path,
+    frame: pd.DataFrame,
+    *,
+    index: bool = True,
+    scores: Sequence[Table] = (),
+    picture: Path | None = None,
+) -> None:
+    """Write into an open file what `write_table` writes to `path`."""
     kind = path.suffix.lower()
     plain = frame.reset_index() if index else frame
-    content = _workbook(path, plain, scores, picture) if is_workbook(path) else b""
-    with replacing(path) as file:
-        if kind == TEXT:
-            write_frame(file, frame, index=index)
-        elif kind in ARROW:
-            plain.to_feather(file)
-        elif content:
-            file.write(content)
-        else:
-            frame.to_parquet(file, index=None if index else False)
+    if kind == TEXT:
+        write_frame(file, frame, index=index)
+    elif kind in ARROW:
+        plain.to_feather(file)
+    elif is_workbook(path):
+        file.write(_workbook(path, plain, scores, picture))
+    else:
+        frame.to_parquet(file, index=None if index else False)
 
 
 def _workbook(path: Path, frame: pd.DataFrame, scores: Sequence[Table], picture: Path | None) -> bytes:

@@ -67,11 +67,16 @@ def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
     return elements, picture
 
 
-def _show(address: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def chromium() -> str:
+    """Return the program Chromium; skip without it."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None and os.environ.get(REQUIRED):
         pytest.fail(f"{REQUIRED} is set, and there is no Chromium here")
     if program is None:
         pytest.skip("Chromium is not installed")
-    command = [program, *QUIET, f"--user-data-dir={folder / 'profile'}", *options, "--dump-dom", address]
+    return program
+
+
+def _show(address: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [chromium(), *QUIET, f"--user-data-dir={folder / 'profile'}", *options, "--dump-dom", address]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)

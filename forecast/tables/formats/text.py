@@ -57,6 +57,11 @@ ORIGIN = "origin"
 def read_text(path: Path, layout: Layout) -> pd.DataFrame:
     """Return the raw table of a text file; `ORIGIN` in its `attrs` says what was found in the file."""
     content = read_gzip(path) if path.name.lower().endswith(PACKED) else read_file(path)
+    return table_of_content(content, layout, path)
+
+
+def table_of_content(content: bytes, layout: Layout, path: Path) -> pd.DataFrame:
+    """Return the raw table of the content of a text file, as `read_text` does; `path` names it in messages."""
     content, notes = as_utf8(content, layout.encoding, path)
     if b"\n" not in content:
         content = content.replace(b"\r", b"\n")
