@@ -13,9 +13,10 @@ import pyarrow
 
 from forecast.common.errors import InputError
 from forecast.common.files import ARROW, PACKED, PARQUET, TEXT, TEXTS, WORKBOOK
+from forecast.tables.formats.folders import Folder
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.formats.text import ORIGIN, check_names, read_text, table_of_text
-from forecast.tables.formats.unpacking import read_parquet_bytes
+from forecast.tables.formats.unpacking import limit_bytes, read_parquet_bytes, refuse_large
 from forecast.tables.formats.workbooks import read_arrow, read_workbook, with_text_numbers
 
 READ = (TEXT, TEXT + PACKED, *TEXTS[1:], *WORKBOOK, PARQUET[0], *ARROW)
@@ -34,7 +35,8 @@ def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.
     path = Path(path)
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder: name a file, such as my.csv")
+            _check_acts(layout, (), path)
+            return _read_folder(path)
         if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
@@ -74,6 +76,14 @@ def _read_workbook(path: Path, layout: Layout) -> pd.DataFrame:
     table, more = with_text_numbers(table, layout, str(path))
     table.attrs[ORIGIN] = (row, (*notes, *more))
     return table
+
+
+def _read_folder(path: Path) -> pd.DataFrame:
+    """Return the table in a folder of Parquet files."""
+    folder = Folder(path)
+    if folder.bytes > limit_bytes():
+        raise refuse_large(path)
+    return folder.frame()
 
 
 def _read_columns(path: Path, kind: str) -> pd.DataFrame:
