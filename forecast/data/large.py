@@ -127,6 +127,7 @@ class _Reader:
             first,
             frame=pd.DataFrame(values, index=_in_zone(index, zone), columns=names, copy=False),
             observed=observed[0] if observed else None,
+            stored=True,
             labels=labels,
             notes=self._notes(numbers),
             ahead=tuple(table for number in numbers for table in self.blocks[number].ahead),
