@@ -258,7 +258,7 @@ def test_a_sweep_on_ray_with_a_killed_worker_has_the_table_of_one_without(
     thread = threading.Thread(target=kill_one)
     thread.start()
     try:
-        ended = command(tmp_path, "hydra/launcher=ray", "hydra.launcher.ray.init.num_cpus=2", *SIX, "sweep.name=s")
+        ended = command(tmp_path, "hydra/launcher=ray", *SIX, "sweep.name=s")
     finally:
         stopped.set()
         thread.join()
