@@ -75,7 +75,7 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
         series = series_from_frame(frame, roles, reading, source="the diagnostic series")
     else:
         path = _path(config)
-        digest = _digest(path)  # before the file is read, since it may grow later
+        digest = data_digest(path)  # before the file is read, since it may grow later
         try:
             series = (read_large if is_large(path, roles, reading) else read_series)(path, roles, reading)
         except Flaws as error:
@@ -105,8 +105,8 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
     return Source(series, roles, path, digest, cycles, holidays, origins, whole)
 
 
-def _digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, or that of the names and digests of the files in a folder."""
+def data_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of the names and digests of the files in a folder; None if it is neither."""
     if path.is_dir():
         facts = [f"{file.relative_to(path)} {sha256(file)}" for file in Folder(path).files]
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()

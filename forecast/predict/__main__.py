@@ -140,7 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tuple(options.ids),
         options.picture,
     )
-    if options.engine != "local" or options.workers is not None or options.address or options.input.is_dir():
+    in_blocks = options.input.is_dir() and not options.output.suffix
+    if in_blocks or options.engine != "local" or options.workers is not None or options.address:
         return finish(lambda: _predict_folder(options, asked))
     return finish(
         lambda: predict(

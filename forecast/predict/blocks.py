@@ -116,7 +116,7 @@ class Blocks:
         """Forecast the blocks without a file; return the number of series, of blocks and of those forecast now."""
         output, folder, model = Path(self.output), Folder(Path(self.source)), _loaded(self.run)
         if not isinstance(model, PanelForecaster):
-            raise InputError(f"--input {self.source}: a folder, but the model has one series: name a file")
+            raise InputError(f"--output {self.output}: a folder, but the model has one series: name a file")
         model.check_question(self.question)
         ids = model.contract.roles.ids
         output.mkdir(parents=True, exist_ok=True)

@@ -102,7 +102,7 @@ def test_a_table_partitioned_by_its_ids_gives_the_same_bytes(command: Command, f
         (["--workers", "2"], "apply to --engine ray"),
         (["--engine", "ray", "--workers", "0"], "must be at least 1"),
         (["--ids", "3"], "--ids: does not apply to a folder"),
-        (["--output", "next.csv"], "go to a folder"),
+        (["--engine", "ray", "--output", "next.csv"], "go to a folder"),
     ],
 )
 def test_an_option_that_cannot_act_on_a_folder_is_refused(
@@ -110,6 +110,13 @@ def test_an_option_that_cannot_act_on_a_folder_is_refused(
 ) -> None:
     assert command(tmp_path / "out", *words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_small_folder_is_forecast_as_one_table(command: Command, panel_run: TinyRun, tmp_path: Path) -> None:
+    assert command(tmp_path / "next.csv") == 0
+    found = pd.read_csv(tmp_path / "next.csv", dtype={"store": str}, parse_dates=["date"])
+    expected = forecast.load(panel_run.path).predict(stores())
+    pd.testing.assert_frame_equal(found[list(expected.columns)], expected, check_dtype=False)
 
 
 def test_a_block_that_cannot_be_forecast_is_named(
