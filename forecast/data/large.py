@@ -15,6 +15,7 @@ from forecast.common.files import TEXTS, temporary_folder
 from forecast.data.calendar import future_index
 from forecast.data.mapped import MappedFile, Recipe
 from forecast.tables.blocks import MOST_FILES, block_file, count_rows, read_block, sort_into
+from forecast.tables.files import check_acts
 from forecast.tables.flaws import refuse
 from forecast.tables.formats.encoding import as_utf8
 from forecast.tables.formats.folders import Folder
@@ -65,6 +66,8 @@ def read_large(path: Path, roles: Roles, reading: Reading) -> Series:
     """
     if (needed := _needs_whole(roles, reading)) is not None:
         raise InputError(f"{path}: larger than {LIMIT}, so it is read in parts. {needed}, or raise {LIMIT}")
+    if path.is_dir():
+        check_acts(reading.layout, (), path)
     with temporary_folder() as name:
         place = Path(name)
         if not path.is_dir():
@@ -96,7 +99,8 @@ class _Reader:
         if self.blocks:
             first = next(iter(self.blocks.values()))
             step = settled.frequency if settled.resampling.resample else first.frequency
-            settled = replace(settled, frequency=step, time_format=first.time_format)
+            column = settled.time_column if first.time_format.columns else str(first.frame.index.name)
+            settled = replace(settled, time_column=column, frequency=step, time_format=first.time_format)
         series = series_from_frame(frame, self.roles, settled, self.source, keeps_ids=True)
         index = pd.DatetimeIndex(series.frame.index)
         np.save(self._file(number, "values"), np.asfortranarray(series.frame.to_numpy(np.float64)))

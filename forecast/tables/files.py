@@ -35,7 +35,7 @@ def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.
     path = Path(path)
     try:
         if path.is_dir():
-            _check_acts(layout, (), path)
+            check_acts(layout, (), path)
             return _read_folder(path)
         if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
@@ -43,13 +43,13 @@ def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.
         if not path.exists():
             raise InputError(f"{path}: no such file: check the path")
         if name.endswith((*PARQUET, *ARROW)):
-            _check_acts(layout, (), path)
+            check_acts(layout, (), path)
             return _read_columns(path, "Parquet" if name.endswith(PARQUET) else "Arrow")
         if name.endswith(WORKBOOK):
-            _check_acts(layout, _OF_WORKBOOKS, path)
+            check_acts(layout, _OF_WORKBOOKS, path)
             return _read_workbook(path, layout)
         if name.removesuffix(PACKED).endswith(TEXTS):
-            _check_acts(layout, _OF_TEXT, path)
+            check_acts(layout, _OF_TEXT, path)
             return read_text(path, layout)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
@@ -62,7 +62,7 @@ _OF_WORKBOOKS = ("decimal", "thousands", "header_row", "skip_footer", "columns",
 """Parts of a layout that act on text files, and on workbooks."""
 
 
-def _check_acts(layout: Layout, acting: Sequence[str], path: Path) -> None:
+def check_acts(layout: Layout, acting: Sequence[str], path: Path) -> None:
     """Raise InputError if a part of the layout is given that such a file does not have."""
     if idle := [key for key in layout.facts() if key not in acting]:
         raise InputError(f"{path}: data.{idle[0]}: does not apply to a {path.suffix} file: leave it out")

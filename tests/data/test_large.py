@@ -112,9 +112,12 @@ def test_what_a_border_of_two_parts_could_change_is_refused(tmp_path: Path) -> N
 
 
 def test_a_small_folder_is_read_as_one_table(tmp_path: Path) -> None:
-    path = in_folder(loads(100), tmp_path / "in")
+    table = loads(100)
+    table.loc[:49, "load"] = np.arange(50)
+    path = in_folder(table[50:], tmp_path / "in")
+    table[:50].astype({"load": int}).to_parquet(path / "-1.parquet", index=False)
     assert not is_large(path, Roles(), Reading())
-    assert len(read_series(path).frame) == 100
+    pd.testing.assert_frame_equal(read_series(path).frame.reset_index(), table, check_exact=True)
 
 
 def test_files_with_other_columns_and_folders_without_files_are_refused(tmp_path: Path) -> None:

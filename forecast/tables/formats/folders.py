@@ -36,23 +36,28 @@ class Folder:
     def dataset(self) -> pyarrow.dataset.FileSystemDataset:
         """The data set; raise InputError for damaged files, or files whose columns differ."""
         try:
-            data = pyarrow.dataset.dataset(
-                [str(file) for file in self.files],
-                format="parquet",
-                partitioning=pyarrow.dataset.partitioning(flavor="hive"),
-                partition_base_dir=str(self.path),
-            )
-            for fragment in data.get_fragments():
-                check_kinds(fragment.physical_schema, Path(fragment.path))
-                expected = [name for name in data.schema.names if name in _first_names(data)]
-                if sorted(fragment.physical_schema.names) != sorted(expected):
-                    raise InputError(
-                        f"{fragment.path}: its columns are not those of {self.files[0]}: write all files alike"
-                    )
+            data = self._open(None)
+            schemas = {fragment.path: fragment.physical_schema for fragment in data.get_fragments()}
+            expected = sorted(schemas[str(self.files[0])].names)
+            for path, schema in schemas.items():
+                check_kinds(schema, Path(path))
+                if sorted(schema.names) != expected:
+                    raise InputError(f"{path}: its columns are not those of {self.files[0]}: write all files alike")
+            # a column of whole numbers in one file may have decimals in another
+            data = self._open(pyarrow.unify_schemas([data.schema, *schemas.values()], promote_options="permissive"))
         except (pyarrow.ArrowException, OSError) as error:
             raise self._damaged(error) from error
         check_columns(len(data.schema), self.path)
         return data
+
+    def _open(self, schema: pyarrow.Schema | None) -> pyarrow.dataset.FileSystemDataset:
+        return pyarrow.dataset.dataset(
+            [str(file) for file in self.files],
+            schema=schema,
+            format="parquet",
+            partitioning=pyarrow.dataset.partitioning(flavor="hive"),
+            partition_base_dir=str(self.path),
+        )
 
     @cached_property
     def num_rows(self) -> int:
@@ -92,7 +97,3 @@ class Folder:
 
     def _damaged(self, error: Exception) -> InputError:
         return InputError(f"{self.path} cannot be read as Parquet ({first_line(error)}): write the files again")
-
-
-def _first_names(data: pyarrow.dataset.FileSystemDataset) -> set[str]:
-    return set(next(data.get_fragments()).physical_schema.names)
