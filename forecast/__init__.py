@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from forecast.common.errors import InputError, NotFiniteError
     from forecast.overview.understanding import read_table
+    from forecast.predict.blocks import predict_frame
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
@@ -37,6 +38,7 @@ _MODULES = {
     "PanelForecaster": "predict.panel",
     "fit": "training.from_python",
     "load": "predict.ensemble",
+    "predict_frame": "predict.blocks",
     "read_table": "overview.understanding",
 }
 """The public names, and the module of each."""
@@ -54,6 +56,7 @@ __all__ = [
     "PanelForecaster",
     "fit",
     "load",
+    "predict_frame",
     "read_table",
 ]
 

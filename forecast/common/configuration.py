@@ -18,7 +18,7 @@ from forecast.common.files import flatten
 COMPLAINTS = (HydraException, OmegaConfBaseException)
 """Errors that Hydra raises for a command line or a file that it cannot compose."""
 
-EXTRAS = {"joblib": "joblib", "submitit_slurm": "slurm", "submitit_local": "slurm", "optuna": "optuna"}
+EXTRAS = {"joblib": "joblib", "submitit_slurm": "slurm", "submitit_local": "slurm", "optuna": "optuna", "ray": "ray"}
 """Launchers and sweepers that need an optional dependency → the extra that installs it."""
 
 ABSENT = re.compile(r"Could not (?:override '([^'@]+)'|delete from config. '([^']+)' does not exist)")

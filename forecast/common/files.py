@@ -217,10 +217,11 @@ def look_up(content: Any, path: str) -> Any:
 
 
 @contextmanager
-def folder_lock(folder: Path, *, wait: bool = False, shared: bool = False) -> Iterator[None]:
+def folder_lock(folder: Path, *, wait: bool = False, shared: bool = False, doing: str = "training") -> Iterator[None]:
     """Lock `folder` until the block or the process ends, without a lock file.
 
     If another process holds the lock, `wait` for it or raise InputError. A `shared` lock lets others read as well.
+    `doing` is the word for the work of the others.
     """
     # not filelock: its lock file stays behind and cannot be created in a read-only folder
     handle = os.open(folder, os.O_RDONLY)
@@ -229,9 +230,7 @@ def folder_lock(folder: Path, *, wait: bool = False, shared: bool = False) -> It
             kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
             fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(
-                f"{folder}: another process is training there: wait for it, or start another run"
-            ) from None
+            raise InputError(f"{folder}: another process is {doing} there: wait for it, or start another run") from None
         yield
     finally:
         os.close(handle)

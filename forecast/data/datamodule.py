@@ -38,7 +38,7 @@ from forecast.tables.times.clock import Clock
 
 def _measured(series: Series, names: Sequence[str], rows: slice) -> pd.DataFrame:
     """Return columns as numbers, NaN where a value was filled; a label that is no number is NaN too."""
-    labels = decode_labels(series.frame[names].iloc[rows], series.labels)
+    labels = decode_labels(series.frame.iloc[rows][list(names)], series.labels)
     numbers = {name: pd.to_numeric(labels[name], errors="coerce") for name in names}
     frame = pd.DataFrame(numbers, index=labels.index, copy=False)
     observed = series.observed_of(names, rows)
@@ -155,8 +155,7 @@ class ForecastData(lightning.LightningDataModule):
         self.batch_size, self.evaluation_batch_size = batch_size, evaluation_batch_size
         self.total_steps = self.first_step = 0
         self.group = ALONE
-        frame = source.series.frame[source.columns]
-        self.index, raw = pd.DatetimeIndex(frame.index), frame.to_numpy(np.float64)
+        self.index, raw = pd.DatetimeIndex(source.series.frame.index), source.series.values(source.columns)
         self.split = split_rows(source.series.num_steps, **split)
         train = self.train_rows = self._train_rows()
         self.scaler: Scaler | SeriesScaler = self._fit_scaler(raw, train)
@@ -173,12 +172,16 @@ class ForecastData(lightning.LightningDataModule):
         """Return the rows of the training split."""
         return slice(self.split.train.start, self.split.train.stop)
 
+    def training_values(self, names: Sequence[str]) -> np.ndarray:
+        """Return these columns in the training rows, (N, C), original units; those of a stored table stay in a file."""
+        return self.source.series.values(names)[self.train_rows]
+
     def _fit_scaler(self, raw: np.ndarray, train: Rows) -> Scaler | SeriesScaler:
         """Return the scaler of the training rows; check them for spikes and all rows for their range."""
         columns = self.source.columns
-        measured = self.source.series.observed_of(columns, train)
-        check_spikes(raw[train], self.index[train], columns, measured)
-        scaler = Scaler.fit(raw[train], columns, measured)
+        measured, values = self.source.series.observed_of(columns, train), self.training_values(columns)
+        check_spikes(values, self.index[train], columns, measured)
+        scaler = Scaler.fit(values, columns, measured)
         scaler.check_range(raw, self.index)
         return scaler
 
@@ -193,8 +196,7 @@ class ForecastData(lightning.LightningDataModule):
         """Return the encoding of the covariates, `given` or fitted on the training rows; refuse a copy of a target."""
         source, series, frame = self.source, self.source.series, self.source.series.frame
         numbers = [name for name in source.roles.known if name not in series.labels]
-        known = frame[numbers].to_numpy(np.float64)[train]
-        check_spikes(known, self.index[train], numbers, series.observed_of(numbers, train))
+        check_spikes(self.training_values(numbers), self.index[train], numbers, series.observed_of(numbers, train))
         self._parts_notes: list[str] = []
         encoder = given or KnownEncoder.fit(series, source.roles.known, source.roles.past, train)
         if encoder.known:
@@ -417,9 +419,6 @@ class ForecastData(lightning.LightningDataModule):
 
     def training_range(self) -> TrainingRange:
         """Return the limits of the training rows and of their look-backs, of channels and known numbers."""
-        rows = self.train_rows
         columns = [*self.source.columns, *self.encoder.numbers]
-        frame = self.source.series.frame
-        values = (frame if list(frame.columns) == columns else frame[columns]).to_numpy(np.float64, copy=False)[rows]
-        observed = self.source.series.observed_of(columns, rows)
-        return TrainingRange.fit(values, columns, self.parts["train"].context_length, observed)
+        observed = self.source.series.observed_of(columns, self.train_rows)
+        return TrainingRange.fit(self.training_values(columns), columns, self.parts["train"].context_length, observed)

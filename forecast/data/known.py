@@ -159,10 +159,10 @@ class KnownEncoder:
         """Return the encoder of the known covariates and of the categorical past covariates."""
         numbers = [name for name in known if name not in series.labels]
         observed = series.observed_of(numbers, train)
-        values = series.frame[numbers].to_numpy(np.float64)[train]
+        columns = (series.frame[name].to_numpy(np.float64)[train] for name in numbers)
         statistics = [
-            _statistics(name, values[:, place] if observed is None else values[observed[:, place], place])
-            for place, name in enumerate(numbers)
+            _statistics(name, column if observed is None else column[observed[:, place]])
+            for place, (name, column) in enumerate(zip(numbers, columns, strict=True))
         ]
         return cls(
             numbers,

@@ -1,5 +1,6 @@
 """The scaled windows of a panel: many series in one table, each with its own scale."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from forecast.common.text import counted
 from forecast.data.calendar import earlier_index, seasonal_period
 from forecast.data.contract import DataContract
 from forecast.data.datamodule import ForecastData
+from forecast.data.mapped import in_file
 from forecast.data.scaler import LARGEST, SeriesScaler, check_spikes, statistics_by_series
 from forecast.data.settings import END, MOST_WINDOWS
 from forecast.data.sources import Source
@@ -23,6 +25,9 @@ from forecast.data.windows import Batch, SeriesRows, Windows, causal_starts, che
 from forecast.tables.panel import NAMED, Ids, shown_id
 from forecast.tables.series import Rows, Series, only
 from forecast.tables.times.frequency import grid_places, whole_grid
+
+CHECKED = 2**16
+"""Rows whose range is checked at a time."""
 
 ENOUGH = 32
 """Training values from which the deviation of a series is its own alone."""
@@ -65,6 +70,7 @@ class PanelData(ForecastData):
         self._short_notes: list[str] = []
         self._budget_notes: list[str] = []
         self.strides: dict[str, int] = {}
+        self._gathered: dict[tuple[str, ...], np.ndarray] = {}
         if options.get("first_origin") is not None:
             raise InputError("training.first_origin: not for a table with data.id_columns: set it to null")
         series = _aligned(source.series, split_by)
@@ -139,19 +145,30 @@ class PanelData(ForecastData):
 
     def _fit_scaler(self, raw: np.ndarray, train: Rows) -> SeriesScaler:
         columns = self.source.columns
-        measured = self.source.series.observed_of(columns, train)
-        check_spikes(raw[train], self.index[train], columns, measured)
+        measured, values = self.source.series.observed_of(columns, train), self.training_values(columns)
+        check_spikes(values, self.index[train], columns, measured)
         series, ids = self.ids.of_rows, self.ids
-        mean, scale = statistics_by_series(raw[train], series[train], len(ids), measured, ENOUGH)
+        mean, scale = statistics_by_series(values, series[train], len(ids), measured, ENOUGH)
         scaler = SeriesScaler(mean, scale, columns, ids.names)
-        furthest = np.abs(scaler.transform(raw, series))
-        if not (furthest <= LARGEST).all():
-            row, place = np.argwhere(furthest > LARGEST)[0]
-            raise InputError(
-                f"column {columns[place]!r}, {ids.shown(series[row])}, {self.index[row]}: {raw[row, place]:g} is "
-                f"{furthest[row, place]:.0e} standard deviations of its series from its mean: correct it in the file"
-            )
+        for first in range(0, len(raw), CHECKED):
+            furthest = np.abs(scaler.transform(raw[first : first + CHECKED], series[first : first + CHECKED]))
+            if not (furthest <= LARGEST).all():
+                row, place = np.argwhere(furthest > LARGEST)[0]
+                worst, row = furthest[row, place], row + first
+                raise InputError(
+                    f"column {columns[place]!r}, {ids.shown(series[row])}, {self.index[row]}: {raw[row, place]:g} is "
+                    f"{worst:.0e} standard deviations of its series from its mean: correct it in the file"
+                )
         return scaler
+
+    def training_values(self, names: Sequence[str]) -> np.ndarray:
+        series, rows = self.source.series, self.train_rows
+        if not series.stored or not names:
+            return super().training_values(names)
+        key = tuple(names)
+        if key not in self._gathered:
+            self._gathered[key] = in_file(series.values(names), rows)
+        return self._gathered[key]
 
     def _scaled(self, raw: np.ndarray, piece: slice) -> np.ndarray:
         return self.series_scaler.transform(raw[piece], self.ids.of_rows[piece])
@@ -234,9 +251,9 @@ class PanelData(ForecastData):
 
     def training_range(self) -> TrainingRange:
         """Return the limits of the known numbers in the training rows; channels have another range in each series."""
-        names, rows = self.encoder.numbers, self.train_rows
-        values = self.source.series.frame[names].to_numpy(np.float64)[rows]
-        return TrainingRange.fit(values, names, 1, self.source.series.observed_of(names, rows))
+        names = self.encoder.numbers
+        observed = self.source.series.observed_of(names, self.train_rows)
+        return TrainingRange.fit(self.training_values(names), names, 1, observed)
 
     def contract(self, *, reads_known: bool = True) -> DataContract:
         """Return what prediction needs of a table."""
@@ -275,8 +292,9 @@ def _padded(series: Series, padding: int) -> Series:
     ahead = padded.first_rows[padded.of_rows] - place  # above 0 in the padding
     source = np.repeat(ids.offsets[:-1] - offsets[:-1] - padding, lengths) + place + ahead.clip(min=0)
     times = _earlier(pd.DatetimeIndex(series.frame.index), series.frequency, source, ahead)
-    values = series.frame.to_numpy(np.float64)[source]
-    frame = pd.DataFrame(np.asfortranarray(values), index=times, columns=series.frame.columns, copy=False)
+    values = series.values(list(series.frame.columns))
+    values = in_file(values, source) if series.stored else np.asfortranarray(values[source])
+    frame = pd.DataFrame(values, index=times, columns=series.frame.columns, copy=False)
     observed = None if series.observed is None else series.observed[source] & (ahead <= 0)[:, None]
     return replace(series, frame=frame, observed=observed, ids=padded)
 

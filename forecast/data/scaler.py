@@ -66,10 +66,9 @@ def statistics_by_series(
     where a value was filled. The variance of a series with fewer than `enough` values is a weighted mean of its own and
     that of a series of its level in the pool; a constant series has the latter alone, or 1.
     """
-    seen = np.isfinite(values) if observed is None else observed
     mean, variance = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
     for place in range(values.shape[1]):
-        rows = seen[:, place]
+        rows = np.isfinite(values[:, place]) if observed is None else observed[:, place]
         column, of = values[rows, place], series[rows]
         size = np.bincount(of, minlength=count)
         mean[:, place] = np.bincount(of, column, count) / np.maximum(size, 1)
@@ -160,16 +159,20 @@ class Scaler:
         from sklearn.preprocessing import StandardScaler  # imported here: predict never fits a scaler and starts sooner
 
         values = np.asarray(values, dtype=np.float64)
-        if observed is not None:
-            if not (some := observed.any(0)).all():
-                name = columns[int(np.argmin(some))]
-                raise InputError(
-                    f"column {name!r} has no measured value in the training split: choose another data.split, "
-                    "or leave the column out of data.targets"
-                )
-            values = np.where(observed, values, np.nan)  # StandardScaler ignores NaN
-        fitted = StandardScaler().fit(values)
-        return cls(fitted.mean_, fitted.scale_, columns)
+        if observed is not None and not (some := observed.any(0)).all():
+            name = columns[int(np.argmin(some))]
+            raise InputError(
+                f"column {name!r} has no measured value in the training split: choose another data.split, "
+                "or leave the column out of data.targets"
+            )
+        mean, scale = np.empty(len(columns)), np.empty(len(columns))
+        for place in range(len(columns)):  # one column at a time, since the table may fill the memory
+            column = values[:, [place]]
+            if observed is not None:
+                column = np.where(observed[:, [place]], column, np.nan)  # StandardScaler ignores NaN
+            fitted = StandardScaler().fit(column)
+            mean[place], scale[place] = fitted.mean_[0], fitted.scale_[0]
+        return cls(mean, scale, columns)
 
     def decimals(self, columns: Sequence[str]) -> dict[str, int]:
         """Return the decimals with which a forecast of each column is written: a 100,000th of its deviation or finer.

@@ -1,5 +1,6 @@
 """Loading of a series from its source, and checks on the files that a run folder may name."""
 
+import hashlib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +16,12 @@ from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
 from forecast.data.diagnostic import diagnostic_table
 from forecast.data.holidays import Holidays
+from forecast.data.large import is_large, read_large
 from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
 from forecast.tables.download import data_folders, locate
 from forecast.tables.flaws import Flaws, value_word
+from forecast.tables.formats.folders import Folder
 from forecast.tables.formats.unpacking import content_sha256
 from forecast.tables.roles import KNOWN, PAST, Roles, static_values
 from forecast.tables.series import Series, read_series, series_from_frame
@@ -72,9 +75,9 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
         series = series_from_frame(frame, roles, reading, source="the diagnostic series")
     else:
         path = _path(config)
-        digest = sha256(path) if path.is_file() else None  # before the file is read, since it may grow later
+        digest = data_digest(path)  # before the file is read, since it may grow later
         try:
-            series = read_series(path, roles, reading)
+            series = (read_large if is_large(path, roles, reading) else read_series)(path, roles, reading)
         except Flaws as error:
             error.args = (f"{error}; to see the whole table: forecast data {shlex.quote(str(path))}",)
             raise
@@ -100,6 +103,14 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
     roles = replace(roles, targets=targets, static=static_values(config.static_covariates or {}, targets))
     whole = _whole_targets(series, targets) if config.whole_numbers else ()
     return Source(series, roles, path, digest, cycles, holidays, origins, whole)
+
+
+def data_digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, or of the names and digests of the files in a folder; None if it is neither."""
+    if path.is_dir():
+        facts = [f"{file.relative_to(path)} {sha256(file)}" for file in Folder(path).files]
+        return hashlib.sha256("\n".join(facts).encode()).hexdigest()
+    return sha256(path) if path.is_file() else None
 
 
 def _whole_targets(series: Series, targets: Sequence[str]) -> tuple[str, ...]:

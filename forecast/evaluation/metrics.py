@@ -180,12 +180,17 @@ def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None 
     `values` (N, C) are the training rows in original units, `period` is in steps. Filled values (`observed` (N, C) is
     False) are ignored. NaN for a series without two measured values a season apart.
     """
-    difference = np.abs(values[period:] - values[:-period])
-    counted = np.isfinite(difference) if observed is None else observed[period:] & observed[:-period]
-    count = counted.sum(0)
-    total = np.where(counted, difference, 0.0).sum(0)
-    mean: np.ndarray = np.divide(total, count, out=np.full(values.shape[1], np.nan), where=count > 0)
-    return mean
+    pairs = [_seasonal_differences(values, period, observed, place) for place in range(values.shape[1])]
+    return np.array([total.sum() / count if (count := kept.sum()) else np.nan for kept, total in pairs])
+
+
+def _seasonal_differences(
+    values: np.ndarray, period: int, observed: np.ndarray | None, place: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows of a column have a value one season before, and the absolute differences, 0 elsewhere."""
+    difference = np.abs(values[period:, place] - values[:-period, place])
+    kept = np.isfinite(difference) if observed is None else observed[period:, place] & observed[:-period, place]
+    return kept, np.where(kept, difference, 0.0)
 
 
 def seasonal_errors(
@@ -195,14 +200,12 @@ def seasonal_errors(
 
     `values` (N, C) are the rows of each series in order, one series after the other, and `series` (N,) their series.
     """
-    difference = np.abs(values[period:] - values[:-period])
-    counted = np.isfinite(difference) if observed is None else observed[period:] & observed[:-period]
-    counted = counted & (series[period:] == series[:-period])[:, None]
-    columns = [
-        (np.bincount(series[period:], kept, count), np.bincount(series[period:], np.where(kept, column, 0.0), count))
-        for kept, column in zip(counted.T, difference.T, strict=True)
-    ]
-    means = [np.divide(total, size, out=np.full(count, np.nan), where=size > 0) for size, total in columns]
+    means, same = [], series[period:] == series[:-period]
+    for place in range(values.shape[1]):
+        kept, difference = _seasonal_differences(values, period, observed, place)
+        size = np.bincount(series[period:], kept & same, count)
+        total = np.bincount(series[period:], np.where(same, difference, 0.0), count)
+        means.append(np.divide(total, size, out=np.full(count, np.nan), where=size > 0))
     return np.stack(means, 1)
 
 

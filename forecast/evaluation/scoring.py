@@ -201,7 +201,7 @@ def _at_most(windows: Windows, most: int) -> Windows:
 def limits_of_data(data: ForecastData, *, reads_known: bool = True) -> Limits:
     """Return the limits of the targets in the training rows, original units; `reads_known` adds closed steps."""
     targets, rows = data.source.targets, data.train_rows
-    values, observed = data.source.series.frame[targets].to_numpy(np.float64)[rows], None
+    values, observed = data.training_values(targets), None
     if (seen := data.source.series.observed_of(targets, rows)) is not None:
         observed = np.asarray(seen)
     series = data.source.series
@@ -224,7 +224,7 @@ def scaled_limits(data: ForecastData) -> Limits:
 def units_of(data: ForecastData) -> Units:
     """Return the units of the targets, with their seasonal error over the training split."""
     targets, rows, series = data.source.targets, data.train_rows, data.source.series
-    values, observed = series.frame[targets].to_numpy(np.float64)[rows], series.observed_of(targets, rows)
+    values, observed = data.training_values(targets), series.observed_of(targets, rows)
     period = seasonal_period(series.frequency)
     ids = None if series.ids is None else (series.ids.of_rows[rows], len(series.ids))
     return Units(

@@ -49,7 +49,8 @@ def _parser() -> argparse.ArgumentParser:
         "--input",
         required=True,
         type=Path,
-        help="file with the columns of training: CSV, a workbook, Parquet, Feather or Arrow",
+        help="file with the columns of training: CSV, a workbook, Parquet, Feather or Arrow; or a folder of Parquet "
+        "files of many series, forecast in blocks to a folder --output",
     )
     parser.add_argument(
         "--known",
@@ -67,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "description (.json) are written next to it",
     )
     _add_intervals(parser)
+    _add_engine(parser)
     parser.add_argument(
         "--ids", nargs="+", default=[], metavar="ID", help="series of a long table to forecast (default: all)"
     )
@@ -75,6 +77,18 @@ def _parser() -> argparse.ArgumentParser:
         "--attention", help="use the weights with another self-attention, such as full or probsparse:factor=9"
     )
     return parser
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    """Add the options on the processes that forecast a folder."""
+    parser.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="of a folder: local forecasts one block after the other, ray several side by side (default: local)",
+    )
+    parser.add_argument("--workers", type=int, help="processes of --engine ray, one CPU each (default: all CPUs)")
+    parser.add_argument("--address", help="running cluster for --engine ray (default: one on this machine)")
 
 
 def _add_intervals(parser: argparse.ArgumentParser) -> None:
@@ -126,6 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tuple(options.ids),
         options.picture,
     )
+    in_blocks = options.input.is_dir() and not options.output.suffix
+    if in_blocks or options.engine != "local" or options.workers is not None or options.address:
+        return finish(lambda: _predict_folder(options, asked))
     return finish(
         lambda: predict(
             options.run,
@@ -218,6 +235,34 @@ def predict(
     outcome = Outcome(forecaster, series, source, known, question, forecast, forecaster.warnings(series), hashes)
     outcome.write(output, asked.layout)
     _report(outcome, output, picture, asked.layout, f", ensemble mean of {len(runs)} runs" if len(runs) > 1 else "")
+
+
+def _predict_folder(options: argparse.Namespace, asked: Asked) -> None:
+    """Write the forecasts of all series in a folder of Parquet files to the folder `--output`."""
+    source, output = options.input, options.output
+    if not source.is_dir():
+        raise InputError(f"--engine, --workers and --address: {source} is no folder: name one, or leave them out")
+    single = {"model": options.model, "known": options.known, "ids": asked.ids, "picture": asked.picture}
+    single |= {"attention": options.attention, "adaptive": asked.adaptive, "layout": asked.layout != "wide"}
+    if given := [name for name, value in single.items() if value]:
+        raise InputError(f"--{given[0]}: does not apply to a folder of series ({source}): leave it out")
+    if len(options.run) > 1:
+        raise InputError(f"--run: {len(options.run)} runs, but the series of a folder are forecast by one: name one")
+    if options.engine == "local" and (options.workers is not None or options.address):
+        raise InputError("--workers and --address: apply to --engine ray: add it, or leave them out")
+    if options.workers is not None and options.workers < 1:
+        raise InputError(f"--workers {options.workers}: must be at least 1")
+    if output.suffix or (output.exists() and not output.is_dir()):
+        raise InputError(f"{output}: the forecasts of a folder go to a folder: name one with --output")
+    if source.resolve() in (output.resolve(), *output.resolve().parents):
+        raise InputError(f"{output}: --output is in the folder --input: choose another output")
+    from forecast.predict.blocks import Blocks, run_folder
+
+    run = run_folder(*(options.run or ["latest"]))
+    blocks = Blocks(run, str(source.absolute()), str(output.absolute()), asked.question())
+    series, files, now = blocks.forecast(options.engine, options.workers, options.address)
+    earlier = f", {files - now:,} of them from earlier" if now < files else ""
+    print(f"{output}: {series:,} series in {files:,} files{earlier}")
 
 
 def _hashes(*paths: Path) -> dict[Path, str]:

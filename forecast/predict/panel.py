@@ -409,27 +409,34 @@ class PanelForecaster(TrainedModel):
         return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
 
     @torch.inference_mode()
-    def answer(self, series: Series, question: Question) -> PanelForecast:
+    def answer(self, series: Series, question: Question, *, batch: int | None = None) -> PanelForecast:
         """Return the forecast of the steps after each series of a checked panel."""
         ids = series.ids
         assert ids is not None
         self.check_question(question)
-        return self.forecast_from(series, ids.offsets[1:], question)
+        return self.forecast_from(series, ids.offsets[1:], question, batch=batch)
 
     @torch.inference_mode()
-    def forecast_from(self, series: Series, stops: np.ndarray, question: Question) -> PanelForecast:
-        """Return the forecast of the steps from the rows `stops` (S,) on, one of each series."""
+    def forecast_from(
+        self, series: Series, stops: np.ndarray, question: Question, *, batch: int | None = None
+    ) -> PanelForecast:
+        """Return the forecast of the steps from the rows `stops` (S,) on, one of each series.
+
+        All batches have the size `batch`, the last one filled up; None: the last one is smaller, and the last digits of
+        its forecasts may differ.
+        """
         ids = series.ids
         assert ids is not None
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
         codes = np.array([self._code[name] for name in ids.names])
         mean, scale = (torch.from_numpy(table[codes]) for table in (self.scales.mean, self.scales.scale))
+        size = len(ids) if batch is None else -(-len(ids) // batch) * batch
         found = [
             self._quantiles(inputs.at(part.numpy()), torch.from_numpy(codes)[part], mean[part], scale[part], question)
-            for part in torch.arange(len(ids)).split(BATCH)
+            for part in torch.arange(size).clamp(max=len(ids) - 1).split(batch or BATCH)
         ]
         count = len(self.targets)
-        values = torch.cat(found).double() * scale[:, None, :count, None] + mean[:, None, :count, None]
+        values = torch.cat(found)[: len(ids)].double() * scale[:, None, :count, None] + mean[:, None, :count, None]
         dates = list(inputs.dates)
         for place in range(values.shape[-1]):
             flat = values[..., place].flatten(0, 1).numpy()

@@ -10,9 +10,9 @@ from typing import Any
 
 from forecast.common.conf_files import configuration_folder, load_choice
 from forecast.common.errors import InputError
-from forecast.common.files import flatten, folder_lock, read_json, sha256
+from forecast.common.files import flatten, folder_lock, read_json
 from forecast.common.targets import TARGET
-from forecast.data.sources import described_data, expanded, lies_within, resume_command
+from forecast.data.sources import data_digest, described_data, expanded, lies_within, resume_command
 from forecast.runs.integrity import check_links, check_stored
 from forecast.runs.results import lacking, wrong_kind
 from forecast.runs.run import CONFIG, RESULT, Run, is_finished
@@ -110,7 +110,7 @@ def _finished_result(run: Run, hint: str, user_file: str | None) -> dict[str, An
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{run.path / RESULT}: not readable ({error}): the run folder is damaged: {hint}") from None
     file = _comparable(run, path, user_file)
-    if file is not None and digest is not None and file.is_file() and sha256(file) != digest:
+    if file is not None and digest is not None and data_digest(file) not in (None, digest):
         raise InputError(f"{file}: has changed since {run.path} was finished: {hint}")
     return result
 

@@ -13,9 +13,10 @@ import pyarrow
 
 from forecast.common.errors import InputError
 from forecast.common.files import ARROW, PACKED, PARQUET, TEXT, TEXTS, WORKBOOK, temporary_folder
+from forecast.tables.formats.folders import Folder
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.formats.text import ORIGIN, check_names, read_text, table_of_content, table_of_text
-from forecast.tables.formats.unpacking import read_parquet_bytes
+from forecast.tables.formats.unpacking import limit_bytes, read_parquet_bytes, refuse_large
 from forecast.tables.formats.workbooks import read_arrow, read_workbook, with_text_numbers
 
 READ = (TEXT, TEXT + PACKED, *TEXTS[1:], *WORKBOOK, PARQUET[0], *ARROW)
@@ -69,20 +70,21 @@ def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.
     path = Path(path)
     try:
         if path.is_dir():
-            raise InputError(f"{path} is a folder: name a file, such as my.csv")
+            check_acts(layout, (), path)
+            return _read_folder(path)
         if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
         if not path.exists():
             raise InputError(f"{path}: no such file: check the path")
         if name.endswith((*PARQUET, *ARROW)):
-            _check_acts(layout, (), path)
+            check_acts(layout, (), path)
             return _read_columns(path, "Parquet" if name.endswith(PARQUET) else "Arrow")
         if name.endswith(WORKBOOK):
-            _check_acts(layout, _OF_WORKBOOKS, path)
+            check_acts(layout, _OF_WORKBOOKS, path)
             return _read_workbook(path, layout)
         if name.removesuffix(PACKED).endswith(TEXTS):
-            _check_acts(layout, _OF_TEXT, path)
+            check_acts(layout, _OF_TEXT, path)
             return read_text(path, layout)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
@@ -95,7 +97,7 @@ _OF_WORKBOOKS = ("decimal", "thousands", "header_row", "skip_footer", "columns",
 """Parts of a layout that act on text files, and on workbooks."""
 
 
-def _check_acts(layout: Layout, acting: Sequence[str], path: Path) -> None:
+def check_acts(layout: Layout, acting: Sequence[str], path: Path) -> None:
     """Raise InputError if a part of the layout is given that such a file does not have."""
     if idle := [key for key in layout.facts() if key not in acting]:
         raise InputError(f"{path}: data.{idle[0]}: does not apply to a {path.suffix} file: leave it out")
@@ -109,6 +111,14 @@ def _read_workbook(path: Path, layout: Layout) -> pd.DataFrame:
     table, more = with_text_numbers(table, layout, str(path))
     table.attrs[ORIGIN] = (row, (*notes, *more))
     return table
+
+
+def _read_folder(path: Path) -> pd.DataFrame:
+    """Return the table in a folder of Parquet files."""
+    folder = Folder(path)
+    if folder.bytes > limit_bytes():
+        raise refuse_large(path)
+    return folder.frame()
 
 
 def _read_columns(path: Path, kind: str) -> pd.DataFrame:

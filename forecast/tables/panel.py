@@ -1,7 +1,7 @@
 """Panels: many series in one long table, each identified by one or several columns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -138,24 +138,20 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
     """
     labels, codes_of = [], []
     for name in columns:
-        column = table[name]
-        if not pd.api.types.is_numeric_dtype(column.dtype):
-            column = column.astype(object).map(label_of, na_action="ignore").replace("", None)
-        if (empty := column.isna().to_numpy()).any():
+        codes, values = pd.factorize(table[name])
+        names = [label_of(value) for value in values]
+        if (empty := (codes < 0) | np.array([not label for label in names] + [True])[codes]).any():
             row = rows[int(np.argmax(empty))]
             raise InputError(
                 f"{source}, column {name!r}, row {row}: no id ({counted(int(empty.sum()), 'such row')}): fill it in, "
                 "or delete the rows"
             )
-        codes, values = pd.factorize(column)
-        names = [label_of(value) for value in values]
         if bad := [label for label in names if not is_plain(label)]:
             row = rows[int(np.argmax(codes == names.index(bad[0])))]
             raise InputError(
                 f"{source}, column {name!r}, row {row}: the id {bad[0]!r} has control characters: correct it"
             )
-        order = sorted(range(len(names)), key=lambda place: _sort_key(names, place))
-        merged = {label: number for number, label in enumerate(dict.fromkeys(names[place] for place in order))}
+        merged = {label: number for number, label in enumerate(sorted(set(names), key=_sort_key))}
         codes_of.append(np.array([merged[label] for label in names])[codes])
         labels.append(list(merged))
     joined = np.zeros(len(table), dtype=np.int64)
@@ -169,9 +165,14 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
     return Coded(tuple(columns), place, tuple(zip(*reversed(ids), strict=True)))
 
 
-def _sort_key(names: Sequence[str], place: int) -> list[tuple[int, int, str]]:
+def sorted_ids(names: Iterable[Id]) -> list[Id]:
+    """Return ids in the order in which `read_ids` has them."""
+    return sorted(names, key=lambda name: [_sort_key(label) for label in name])
+
+
+def _sort_key(label: str) -> list[tuple[int, int, str]]:
     """Return a key by which s2 comes before s10."""
-    parts = _DIGITS.split(names[place])
+    parts = _DIGITS.split(label)
     return [(0, int(part), part) if part.isdecimal() and part.isascii() else (1, 0, part) for part in parts]
 
 

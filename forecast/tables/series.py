@@ -119,6 +119,8 @@ class Series:
         Longer steps into which rows were put, or the step to which times were moved.
     bounds
         Limits of the targets.
+    stored
+        Whether the values are in a file, since the table may be larger than memory.
     """
 
     frame: pd.DataFrame
@@ -137,6 +139,7 @@ class Series:
     layout: Layout = RECOGNIZED
     resampling: Resampling = AS_IT_IS
     bounds: Bounds = NO_BOUNDS
+    stored: bool = False
 
     @property
     def num_steps(self) -> int:
@@ -151,7 +154,19 @@ class Series:
     @property
     def measured(self) -> pd.DataFrame:
         """The frame with NaN where a value was filled."""
-        return self.frame if self.observed is None else self.frame.where(self.observed)
+        return self.measured_in(slice(None))
+
+    def measured_in(self, rows: slice) -> pd.DataFrame:
+        """Return some rows of `measured`."""
+        frame = self.frame.iloc[rows]
+        return frame if self.observed is None else frame.where(self.observed[rows])
+
+    def values(self, columns: Sequence[str]) -> np.ndarray:
+        """Return these columns, (N, C), float64, without a copy where they are neighbors."""
+        places = self.frame.columns.get_indexer(pd.Index(columns))
+        if len(places) and (np.diff(places) == 1).all():
+            return self.frame.iloc[:, places[0] : places[-1] + 1].to_numpy(np.float64, copy=False)
+        return self.frame[list(columns)].to_numpy(np.float64)
 
     def observed_of(self, columns: Sequence[str], rows: "Rows | None" = None) -> np.ndarray | None:
         """Return these columns of `observed`, in this order, for all rows or a slice."""

@@ -196,9 +196,10 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
     frame = pd.DataFrame(values, index=index, columns=targets)
     with replacing(run.path / FORECAST) as file:
         write_frame(file, rounded(frame, data.scaler.decimals(targets), data.source.whole))
-    table = data.source.series.measured[targets]
+    first = max(0, origin - 3 * windows.horizon)  # as many as are drawn
+    table = data.source.series.measured_in(slice(first, origin + windows.horizon))[targets]
     title = f"{name}: forecast of the last {data.split.scored} window, {windows.horizon} steps from {index[0]}"
-    draw_forecast(run.path / PICTURE, table.iloc[:origin], frame, table.loc[index], title)
+    draw_forecast(run.path / PICTURE, table.iloc[: origin - first], frame, table.loc[index], title)
     if data.source.path is None:  # generated data: save an input file for `predict`
         _write_input(run.path / INPUT, data, origin)
 

@@ -46,12 +46,12 @@ def write_panel_forecast(run: Run, name: str, network: Informer, data: PanelData
         write_frame(file, pd.concat([ids, pd.Series(index, name=data.index.name), frame], axis=1), index=False)
     scale = data.target_scale[places, 0]
     errors = mean_errors(forecast_values[..., 0], truth_values[..., 0]) / scale
-    measured = data.source.series.measured[targets[0]]
     panels = []
     for place in best_median_worst(errors):
         origin, own = int(rows[place]), places[place]
         dates = data.index[origin : origin + windows.horizon]
-        past = measured.iloc[max(int(data.ids.first_rows[own]), origin - 3 * windows.horizon) : origin]
+        shown = slice(max(int(data.ids.first_rows[own]), origin - 3 * windows.horizon), origin)
+        past = data.source.series.measured_in(shown)[targets[0]]
         label = ", ".join(data.ids.names[own])
         forecast_line, truth_line = (
             pd.Series(part[place, :, 0], index=dates) for part in (forecast_values, truth_values)

@@ -101,12 +101,9 @@ def read_parquet_bytes(path: Path) -> bytes:
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
     check_columns(file.metadata.num_columns, path)
     size, texts = 0, []
-    for field in file.schema_arrow:
-        kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
+    for name, kind in check_kinds(file.schema_arrow, path):
         if is_text(kind):
-            texts.append(field.name)
-        elif not (pyarrow.types.is_primitive(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind)):
-            raise InputError(f"{path}, column {field.name!r}: holds {kind}: remove it from the file, or write numbers")
+            texts.append(name)
         plain = is_text(kind) or pyarrow.types.is_timestamp(kind) or not pyarrow.types.is_temporal(kind)
         size += rows * (CELL if plain and not pyarrow.types.is_decimal(kind) else OBJECT)
     if size > limit_bytes():
@@ -114,6 +111,18 @@ def read_parquet_bytes(path: Path) -> bytes:
     if texts:
         _count_texts(content, texts, path, limit_bytes() - size)
     return content
+
+
+def check_kinds(schema: pyarrow.Schema, path: Path) -> list[tuple[str, Any]]:
+    """Return the name and type of each column; raise InputError for a type that is no number, time or text."""
+    kinds = []
+    for field in schema:
+        kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
+        plain = pyarrow.types.is_primitive(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind)
+        if not plain and not is_text(kind):
+            raise InputError(f"{path}, column {field.name!r}: holds {kind}: remove it from the file, or write numbers")
+        kinds.append((field.name, kind))
+    return kinds
 
 
 def is_text(kind: Any) -> bool:

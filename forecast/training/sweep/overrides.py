@@ -1,6 +1,7 @@
 """Overrides of a sweep on Hydra's command line."""
 
 import hashlib
+import os
 import re
 import shlex
 import sys
@@ -215,6 +216,24 @@ def first_configuration(arguments: Namespace) -> tuple[DictConfig, range | None]
         if not Plugins.is_in_toplevel_plugins_module(name):
             raise InputError(f"hydra.{part}._target_={name}: is not a Hydra {part}: choose one with hydra/{part}")
     return config, seeds
+
+
+def for_ray(config: DictConfig) -> list[str]:
+    """Return the overrides by which the Ray launcher starts a cluster on this machine, also without a network.
+
+    Raise InputError for jobs that need more CPUs than it has, for which Ray would wait for ever.
+    """
+    options = OmegaConf.select(config, "hydra.launcher.ray")
+    if options is None or options.init.get("address") is not None:
+        return []
+    cpus, needed = options.init.get("num_cpus") or os.cpu_count() or 1, options.remote.get("num_cpus", 1)
+    if needed > cpus:
+        raise InputError(
+            f"hydra.launcher.ray.remote.num_cpus={needed}: the cluster has {cpus}, and the jobs would wait for ever: "
+            "lower it, or raise hydra.launcher.ray.init.num_cpus"
+        )
+    start = {"_node_ip_address": "127.0.0.1", "include_dashboard": "false"}
+    return [f"+hydra.launcher.ray.init.{key}={value}" for key, value in start.items() if key not in options.init]
 
 
 def _spread_over_seeds(arguments: Namespace, config: DictConfig) -> range:

@@ -29,6 +29,7 @@ from forecast.training.sweep.overrides import (
     canonical,
     count_jobs,
     for_multirun,
+    for_ray,
     is_grid,
     parse,
     put_overrides,
@@ -152,7 +153,7 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         if name is None:
             name = sweep_name(words)
             words.append(f"sweep.name={name}")
-        words = for_multirun(arguments, words)
+        words = [*for_multirun(arguments, words), *for_ray(config)]
         put_overrides(arguments, words)  # Hydra composes each job from the command line
         config.sweep.name = name
         folder = Path(str(config.hydra.sweep.dir))

@@ -1,7 +1,11 @@
 """Successful sweeps: real multiruns from the command line, on 700 simulated hours."""
 
+import os
 import re
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +227,44 @@ def test_parallel_jobs_have_identical_scores_and_independent_failures(six: tuple
             assert f"attention={name}" in result["command"]
     assert len(list(tmp_path.rglob("failed.json"))) == 4
     assert "4 of 8 jobs finished" in ended.out.getvalue()
+
+
+@pytest.fixture
+def ray() -> Iterator[Any]:
+    """Skip if the launcher is not installed, and end its cluster afterwards."""
+    pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="it needs the extra: pip install -e '.[ray]'")
+    import ray
+
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_a_sweep_on_ray_with_a_killed_worker_has_the_table_of_one_without(
+    six: tuple[Path, Ended], ray: Any, tmp_path: Path
+) -> None:
+    def kill_one() -> None:
+        while not stopped.wait(0.2):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    if path.read_bytes().startswith(b"ray::_run_job") and list(tmp_path.rglob("*.ckpt")):
+                        os.kill(int(path.parent.name), signal.SIGKILL)
+                        killed.append(path.parent.name)
+                        return
+
+    stopped, killed = threading.Event(), list[str]()
+    thread = threading.Thread(target=kill_one)
+    thread.start()
+    try:
+        ended = command(tmp_path, "hydra/launcher=ray", *SIX, "sweep.name=s")
+    finally:
+        stopped.set()
+        thread.join()
+    assert (ended.code, len(killed)) == (0, 1)
+    folder = tmp_path / "sweeps" / "s"
+    for name in NAMES:
+        assert read(folder / name / "result.json")["test"] == read(six[0] / name / "result.json")["test"]
+    tables = [pd.read_csv(place / "sweep.csv").filter(regex="test|seed|attention") for place in (folder, six[0])]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)

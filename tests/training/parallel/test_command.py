@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -211,3 +212,51 @@ def test_processes_that_torchrun_started_make_one_run(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "synthetic").iterdir()
     result = json.loads((folder / RESULT).read_text())
     assert (result["processes"], result["data"]["placement"]["where"]) == (2, "mapped")
+
+
+def nodes(folder: Path, port: int, *words: str) -> list["subprocess.Popen[str]"]:
+    """Start a training on two nodes of the loopback address, with one process each."""
+    here = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1", f"--master-port={port}"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", *here]
+    two = ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2"]
+    small = [*SIMULATED, *SMALL["patch_informer"], *QUICK, "training.max_steps=120", "optimizer.lr=0.001"]
+    return [
+        subprocess.Popen(
+            [*torchrun, f"--node-rank={rank}", *typed(*small, *two, f"output_dir={folder}", *words)[1:]],
+            cwd=folder,
+            env={**environment(), "GLOO_SOCKET_IFNAME": "lo"},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        for rank in range(2)
+    ]
+
+
+def trainings_of(process: int) -> list[int]:
+    """Return the trainings that a torchrun has started."""
+    pairs = [
+        (path.parent, path.read_text().rpartition(")")[2].split()[1]) for path in Path("/proc").glob("[0-9]*/stat")
+    ]
+    return [int(folder.name) for folder, parent in pairs if int(parent) == process]
+
+
+@pytest.mark.exhaustive
+def test_two_nodes_resume_after_a_killed_rank_with_the_same_digits(tmp_path: Path) -> None:
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "killed").mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert [node.wait(600) for node in nodes(tmp_path / "whole", port)] == [0, 0]
+    started = nodes(tmp_path / "killed", port)
+    wait_for(lambda: bool(list((tmp_path / "killed").rglob("*.ckpt"))), 300)
+    os.kill(trainings_of(started[1].pid)[0], signal.SIGKILL)
+    assert all(node.wait(300) for node in started)
+    (killed,) = (tmp_path / "killed" / "synthetic").iterdir()
+    assert not (killed / MANIFEST).is_file()
+    assert [node.wait(600) for node in nodes(tmp_path / "killed", port, "resume=auto")] == [0, 0]
+    (whole,) = (tmp_path / "whole" / "synthetic").iterdir()
+    one, two = (json.loads((folder / RESULT).read_text()) for folder in (whole, killed))
+    assert one["processes"] == two["processes"] == 2
+    for key in ("validation", "test", "baselines"):
+        assert one[key] == two[key]
