@@ -25,7 +25,7 @@ from forecast.training.train import train
 REFITS, TABLE = "refits", "table.parquet"
 
 OF_THE_TABLE = (
-    *("split_by", "least_context", "static_covariates", "categorical", "perfect_foresight", "holidays"),
+    *("split_by", "least_context", "static_covariates", "id_embedding", "categorical", "perfect_foresight", "holidays"),
     *("holidays_before", "holidays_after", "calendar", "duplicates", "missing", "last_rows"),
 )
 """Options of the data that a refit takes from the run; its table is written by the program, so that none says how."""

@@ -146,6 +146,8 @@ def check_manifest(contract: DataContract, sizes: Sizes, limits: TrainingRange |
         raise ValueError(f"numbers of targets, past covariates and known inputs are {data_sizes}")
     if replace(layout, look_back=sizes.known_look_back) != sizes.layout:
         raise ValueError("the known covariates have other kinds")
+    if contract.static.sizes != {key: getattr(sizes, key) for key in contract.static.sizes}:
+        raise ValueError("the static covariates have other kinds")
     numbers = contract.encoder.numbers
     expected = [numbers] if contract.roles.ids else [channels, [*channels, *numbers]]
     if limits is not None and list(limits.columns) not in expected:

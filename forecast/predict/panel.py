@@ -1,11 +1,12 @@
 """Forecasts of many series: a trained model of a panel, and the steps after each series of a long table."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,6 @@ from forecast.common.finite import check_forecast
 from forecast.data.calendar import seasonal_period
 from forecast.data.scaler import SeriesScaler, rounded
 from forecast.evaluation.intervals import middle
-from forecast.evaluation.limits import Limits
 from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
@@ -44,6 +44,18 @@ Wanted = str | int | Sequence[str | int | Id]
 
 BATCH = 256
 """Series that are forecast together."""
+
+
+class Units(NamedTuple):
+    """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any."""
+
+    mean: Tensor
+    scale: Tensor
+    static: Tensor | None
+
+    def at(self, places: Tensor) -> "Units":
+        """Return the units of the series at places (B,)."""
+        return Units(self.mean[places], self.scale[places], None if self.static is None else self.static[places])
 
 
 @dataclass(frozen=True)
@@ -187,14 +199,17 @@ class PanelForecaster(TrainedModel):
         Raises
         ------
         InputError
-            If columns or frequency differ from training, values are invalid, or a series was not in training.
+            If columns or frequency differ from training, or values are invalid.
+        UserWarning
+            A warning, not an error: if training did not have a series, or one of its labels.
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         """
         question = Question(tuple(levels), quantile, False, beyond_training)
-        return self.answer(self._series(frame, known, ids), question).table(
-            self.decimals, naive=False, whole=self.whole
-        )
+        series = self._series(frame, known, ids)
+        for note in self._news(series):
+            warnings.warn(note, UserWarning, stacklevel=2)
+        return self.answer(series, question).table(self.decimals, naive=False, whole=self.whole)
 
     def score(self, frame: Any, known: Any = None, *, ids: Wanted = ()) -> pd.DataFrame:
         """Return the errors of the forecasts of each series of `frame`, on horizons that do not overlap.
@@ -219,11 +234,10 @@ class PanelForecaster(TrainedModel):
             If `frame` does not fit the model, or has too few rows.
         """
         count = len(self.targets)
-
-        def scale_of(ids: Ids) -> np.ndarray:
-            return self.scales.scale[[self._code[name] for name in ids.names]][:, None, :count]
-
-        return panel_scores(self, self._series(frame, known, ids), self.forecast_from, scale_of)
+        series = self._series(frame, known, ids)
+        assert series.ids is not None
+        scale = self.units_of(series, series.ids.offsets[1:]).scale.numpy()
+        return panel_scores(self, series, self.forecast_from, scale[:, None, :count])
 
     def plot(
         self,
@@ -270,8 +284,8 @@ class PanelForecaster(TrainedModel):
         """Forecast each series from every origin of a stretch of `frame`; see `Forecaster.backtest`.
 
         The column series has the id, several labels joined by a comma, and the column target the name of the target. A
-        series without `least_context` rows before an origin, or without a value after it, is left out there. So is one
-        that training did not have.
+        series without `least_context` rows before an origin, or without a value after it, is left out there. One that
+        training did not have is scaled by its rows before the origin.
         """
         return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
 
@@ -291,21 +305,19 @@ class PanelForecaster(TrainedModel):
         if len(ids) != 1:
             raise InputError(f"--ids: {len(ids):,} series: the forecast of one is explained: name one with --ids")
         inputs = PanelInputs.of(self, series, ids.offsets[1:], beyond_training=True)
-        code = torch.tensor([self._code[ids.names[0]]])
-        mean, scale = (torch.from_numpy(table[code.numpy()]) for table in (self.scales.mean, self.scales.scale))
-        count = len(self.targets)
+        units, count = self.units_of(series, ids.offsets[1:]), len(self.targets)
 
         def forward(windows: Context) -> Tensor:
-            whole = code.expand(len(windows.past))
-            found = self._quantiles(Inputs(*windows), whole, mean, scale, Question())[..., 0]
-            return found.double() * scale[:, None, :count] + mean[:, None, :count]
+            whole = units.at(torch.zeros(len(windows.past), dtype=torch.int64))
+            found = self._quantiles(Inputs(*windows), whole, Question())[..., 0]
+            return found.double() * units.scale[:, None, :count] + units.mean[:, None, :count]
 
         return Explained(self.contract, Context(*inputs.at(np.array([0]))), inputs.dates[0], forward)
 
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
-        history = read_history(self, self.checked, frame, origins, source, set(self.scales.names))
+        history = read_history(self, self.checked, frame, origins, source)
         return Rolling(history, lambda places: [self._block(history, place, question) for place in places])
 
     def _block(self, history: History, place: int, question: Question) -> Block:
@@ -341,13 +353,33 @@ class PanelForecaster(TrainedModel):
         with without_training_options():
             series = series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=True)
         contract.clock.check(pd.DatetimeIndex(series.frame.index), source)
-        series = self._of_training(series, source, ids)
+        series = self._asked_for(series, source, ids)
         contract.encoder.check_range(series.frame, source)
         past = decode_labels(series.frame[contract.encoder.categorical], series.labels)
-        return replace(series, notes=(*notes, *series.notes, *contract.encoder.unknown_notes(past)))
+        return replace(
+            series, notes=(*notes, *series.notes, *contract.encoder.unknown_notes(past), *self._news(series))
+        )
 
-    def _of_training(self, series: Series, source: str, ids: Wanted) -> Series:
-        """Return the panel with the series that are asked for; refuse those that training did not have."""
+    def new_ids(self, ids: Ids) -> list[Id]:
+        """Return the series that training did not have."""
+        return [name for name in ids.names if name not in self._code]
+
+    def _news(self, series: Series) -> list[str]:
+        """Return notes on new series, and on static covariates that are missing or new."""
+        ids, static = series.ids, self.contract.static
+        assert ids is not None
+        notes = static.encoder.unknown_notes(ids.static)
+        if missing := [name for name in static.columns if name not in ids.static or ids.static[name].isna().any()]:
+            notes.append(f"static covariates without a value for all series, unknown there: {', '.join(missing)}")
+        if new := self.new_ids(ids):
+            named = "; ".join(shown_id(ids.columns, name) for name in new[:NAMED])
+            more, own = " …" if len(new) > NAMED else "", ", with an unknown id" if static.num_ids else ""
+            count = f"{len(new):,} of {len(ids):,} series were not in training"
+            notes.append(f"{count}: {named}{more}: scaled by their own rows{own}")
+        return notes
+
+    def _asked_for(self, series: Series, source: str, ids: Wanted) -> Series:
+        """Return the panel with the series that are asked for; refuse those that are too short."""
         own = series.ids
         assert own is not None
         if asked := _joined(ids):
@@ -362,14 +394,6 @@ class PanelForecaster(TrainedModel):
             raise InputError(
                 f"{source}, {shown_id(own.columns, own.empty[0])}: no target has a value ({len(own.empty):,} such "
                 "series): add values, or name the others with --ids (ids=[…] in Python)"
-            )
-        trained = set(self.scales.names)
-        if unknown := [name for name in own.names if name not in trained]:
-            named = "; ".join(shown_id(own.columns, name) for name in unknown[:NAMED])
-            more = " …" if len(unknown) > NAMED else ""
-            raise InputError(
-                f"{source}: {len(unknown):,} of {len(own):,} series were not in training: {named}{more}: train again "
-                "with them, or name the others with --ids (ids=[…] in Python)"
             )
         if (short := own.lengths < self.least_context).any():
             place = int(np.argmax(short))
@@ -412,14 +436,13 @@ class PanelForecaster(TrainedModel):
         ids = series.ids
         assert ids is not None
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
-        codes = np.array([self._code[name] for name in ids.names])
-        mean, scale = (torch.from_numpy(table[codes]) for table in (self.scales.mean, self.scales.scale))
+        units = self.units_of(series, stops)
         found = [
-            self._quantiles(inputs.at(part.numpy()), torch.from_numpy(codes)[part], mean[part], scale[part], question)
+            self._quantiles(inputs.at(part.numpy()), units.at(part), question)
             for part in torch.arange(len(ids)).split(BATCH)
         ]
         count = len(self.targets)
-        values = torch.cat(found).double() * scale[:, None, :count, None] + mean[:, None, :count, None]
+        values = torch.cat(found).double() * units.scale[:, None, :count, None] + units.mean[:, None, :count, None]
         dates = list(inputs.dates)
         for place in range(values.shape[-1]):
             flat = values[..., place].flatten(0, 1).numpy()
@@ -433,23 +456,40 @@ class PanelForecaster(TrainedModel):
         naive = seasonal_naive(series, stops, self.targets, seasonal_period(self.frequency), self.horizon)
         return PanelForecast(ids, dates, point, naive, self.targets, self.time_column, ends)
 
-    def place_of(self, name: Id) -> int:
-        """Return the place of a series in training."""
-        return self._code[name]
+    def units_of(self, series: Series, stops: np.ndarray) -> Units:
+        """Return the units of the series of a panel: of training, or of the rows before `stops` (S,) for a new one."""
+        ids = series.ids
+        assert ids is not None
+        codes = np.array([self._code.get(name, -1) for name in ids.names])
+        mean, scale, new = self.scales.mean[codes], self.scales.scale[codes], codes < 0
+        if new.any():
+            of = ids.of_rows
+            rows = np.flatnonzero(new[of] & (np.arange(len(of)) < stops[of]))
+            values = series.frame[self.channels].to_numpy(np.float64)[rows]
+            places, observed = (np.cumsum(new) - 1)[of[rows]], series.observed_of(self.channels, rows)
+            mean[new], scale[new] = self.scales.of_new(values, places, int(new.sum()), observed)
+        static = self.contract.static.inputs(ids.static, codes)
+        tensors = torch.from_numpy(mean), torch.from_numpy(scale)
+        return Units(*tensors, None if static is None else torch.from_numpy(static))
 
     @cached_property
     def _code(self) -> dict[Id, int]:
         return {name: place for place, name in enumerate(self.scales.names)}
 
-    def _quantiles(self, inputs: Inputs, codes: Tensor, mean: Tensor, scale: Tensor, question: Question) -> Tensor:
+    def _quantiles(self, inputs: Inputs, units: Units, question: Question) -> Tensor:
         """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
-        count = len(self.targets)
-        past, observed = ((inputs.past - mean[:, None]) / scale[:, None]).float(), inputs.past_observed
+        count, observed = len(self.targets), inputs.past_observed
+        past = ((inputs.past - units.mean[:, None]) / units.scale[:, None]).float()
+        future = inputs.future_known
+        if units.static is not None:
+            future = torch.cat([future, units.static[:, None].expand(-1, self.horizon, -1)], 2)
         network = self.model
         forward = network.forward_quantiles if network.levels else network
-        output = forward(past, inputs.past_known, inputs.future_known, observed)
+        output = forward(past, inputs.past_known, future, observed)
         seen = None if observed is None else observed[..., :count]
-        limits = self._scaled_limits.at(past[..., :count], seen, self.horizon, codes, inputs.future_known)
+        assert self.facts is not None
+        scaled = self.facts.limits.scaled(units.mean[:, :count].numpy(), units.scale[:, :count].numpy())
+        limits = scaled.at(past[..., :count], seen, self.horizon, torch.arange(len(past)), inputs.future_known)
         output = limits.clip(output)
         point = middle(output)
         if question.is_plain:
@@ -459,12 +499,6 @@ class PanelForecaster(TrainedModel):
         near = limits.near(point, spread)
         ended = [near.end(*pair) for pair in zip(quantiles, question.quantiles, strict=True)]
         return torch.stack([point, *ended], -1)
-
-    @property
-    def _scaled_limits(self) -> Limits:
-        assert self.facts is not None
-        count = len(self.targets)
-        return self.facts.limits.scaled(self.scales.mean[:, :count], self.scales.scale[:, :count])
 
 
 def _joined(ids: Wanted) -> list[str]:

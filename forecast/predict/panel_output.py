@@ -104,6 +104,7 @@ class PanelOutcome:
             "intervals": None if self.question.is_plain else {"calibration": facts.calibration, "form": "plain"},
             "naive": f"seasonal naive ({season_name(season, model.frequency)})" if season > 1 else "last value",
             "columns": [str(name) for name in table.columns],
+            "not_in_training": [list(name) for name in model.new_ids(self.forecast.ids)],
             "warnings": self.warnings,
         }
 
@@ -142,8 +143,7 @@ class PanelOutcome:
         found = model.forecast_from(earlier, stops, Question(beyond_training=True))
         rows = stops[:, None] + np.arange(model.horizon)
         truth = earlier.measured[self.forecast.targets].to_numpy(np.float64)[rows]
-        codes = [model.place_of(name) for name in earlier.ids.names]
-        scale = model.scales.scale[codes, 0]
+        scale = model.units_of(earlier, stops).scale[:, 0].numpy()
         errors = mean_errors(found.values[..., 0], truth[..., 0]) / scale
         return [int(enough[place]) for place in best_median_worst(errors)], (
             f"best, median and worst three of {len(ids):,} series, by the error of the forecast one horizon before"

@@ -13,7 +13,7 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted, is_plain
 from forecast.tables.draft import Draft
 from forecast.tables.flaws import Flaw, list_word, refuse
-from forecast.tables.labels import label_of
+from forecast.tables.labels import decode_labels, encode_covariates, label_of
 from forecast.tables.numbers import has_value, to_numbers
 from forecast.tables.repair import DOUBLED_WORD, merge_columns, merge_rows
 from forecast.tables.roles import USUAL_IDS
@@ -47,6 +47,8 @@ class Ids:
         Number of rows before each series, which repeat its first one.
     empty
         Ids in the table that have no target value, and so no row here.
+    static
+        The static covariates, a row for each series: float64, or labels as text; an empty cell is NaN.
     """
 
     columns: tuple[str, ...]
@@ -55,6 +57,7 @@ class Ids:
     steps: np.ndarray = field(repr=False)
     padding: int = 0
     empty: tuple[Id, ...] = ()
+    static: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -92,12 +95,18 @@ class Ids:
         """Return the series at rising places alone, whose rows follow one another."""
         offsets = np.concatenate([[0], np.cumsum(self.lengths[places])])
         steps = self.steps[places] - int(self.steps[places].min())
-        return replace(self, names=tuple(self.names[place] for place in places), offsets=offsets, steps=steps)
+        names, static = tuple(self.names[place] for place in places), self.static.iloc[places]
+        return replace(self, names=names, offsets=offsets, steps=steps, static=static)
 
     def frame(self, places: np.ndarray) -> pd.DataFrame:
         """Return the ids at places (n,) as columns of text."""
         labels = np.array(self.names, dtype=object).reshape(len(self), len(self.columns))
         return pd.DataFrame(labels[places], columns=list(self.columns))
+
+    def described(self, places: np.ndarray) -> pd.DataFrame:
+        """Return the ids at places (n,) as columns of text, and their static covariates."""
+        static = self.static.iloc[places].reset_index(drop=True)
+        return pd.concat([self.frame(places), static], axis=1)
 
 
 def shown_id(columns: Sequence[str], labels: Id) -> str:
@@ -471,18 +480,60 @@ def refuse_with_ids(flaws: Sequence[Flaw], coded: Coded, rows: np.ndarray) -> No
     refuse(named)
 
 
+def first_cells(column: pd.Series, coded: Coded) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each id whose cell is not empty, (S,), -1 without one, and the rows that differ from it.
+
+    Where an id has a value, an empty cell differs too.
+    """
+    values, codes = pd.factorize(column)[0], coded.codes
+    present = np.flatnonzero(values >= 0)[::-1]
+    first = np.full(len(coded.names), -1)
+    first[codes[present]] = present  # the last assignment counts, which is the first row
+    own = first[codes]
+    return first, np.flatnonzero((own >= 0) & (values != values[own]))
+
+
 def constant_columns(table: pd.DataFrame, coded: Coded, names: Sequence[str]) -> list[str]:
     """Return the columns of `names` that have one value in all rows of each id, empty cells included."""
-    order = np.argsort(coded.codes, kind="stable")
-    same = np.diff(coded.codes[order]) == 0
-    if not same.any():
+    if len(coded.codes) == len(coded.names):
         return []
-    found = []
-    for name in names:
-        values = pd.factorize(table[name])[0][order]
-        if not (values[1:] != values[:-1])[same].any():
-            found.append(name)
-    return found
+    return [name for name in names if not len(first_cells(table[name], coded)[1])]
+
+
+def static_table(draft: Draft, coded: Coded, names: Sequence[str]) -> pd.DataFrame:
+    """Return the value of each series in columns that have one, (S, K); empty cells beside a value do not count."""
+    columns = {name: _static_column(draft, coded, name) for name in names}
+    return pd.DataFrame(columns, index=range(len(coded.names)))
+
+
+def _static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
+    """Return the value of each series, as numbers or as labels; refuse a named column that changes within an id."""
+    column, roles = draft.table[name], draft.roles
+    first, others = first_cells(column, coded)
+    if len(others := others[column.iloc[others].notna().to_numpy()]):
+        row, before = int(others[0]), int(first[coded.codes[others[0]]])
+        value, other = (repr(label_of(column.iloc[place])) for place in (row, before))
+        raise InputError(
+            f"{draft.source}, column {name!r}, row {draft.rows[row]}: {value} of {coded.of(row)} is {other} in row "
+            f"{draft.rows[before]}: a static covariate has one value for each id: correct it, or leave the column out "
+            "of data.static_covariates"
+        )
+    rows = draft.rows[np.maximum(first, 0)]
+    cells = pd.DataFrame({name: pd.Series(column.array.take(first, allow_fill=True))})
+    for categorical in (name in roles.categorical, True):  # text that is no number is a label
+        table, labels = encode_covariates(cells, [name], [name] * categorical, rows, draft.source, roles.numeric)
+        values, flaws = to_numbers(
+            table,
+            rows,
+            draft.source,
+            empty_allowed=True,
+            covariates=[name],
+            marks=draft.reading.policies.missing_values,
+        )
+        if not flaws:
+            break
+    refuse(flaws)
+    return decode_labels(pd.DataFrame(values, columns=[name]), labels)[name].to_numpy()
 
 
 def id_word(columns: Sequence[str]) -> str:

@@ -157,6 +157,8 @@ def _panel_data(settings: Settings, source: Source, options: dict[str, Any]) -> 
         least_context=least,
         drops_short=table.short_series == DROP,
         most_windows=settings.training.evaluation_windows,
+        static_named=bool(table.static_columns),
+        id_embedding=table.id_embedding,
         **options,
     )
 
