@@ -126,9 +126,12 @@ class ForecastData(lightning.LightningDataModule):
         The processes that share the windows of a loop; set before a fit, like the steps.
     static_inputs
         The static inputs of the series of a panel.
+    by_series
+        Whether each series of a panel is drawn equally often in training, not each window.
     """
 
     static_inputs = Static()
+    by_series = False
 
     def __init__(
         self,
@@ -375,6 +378,7 @@ class ForecastData(lightning.LightningDataModule):
             self.first_step,
             rank=self.group.rank,
             processes=self.group.size,
+            by_series=self.by_series,
         )
 
     def val_dataloader(self) -> EvaluationBatches:

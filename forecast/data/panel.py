@@ -48,6 +48,8 @@ class PanelData(ForecastData):
         Whether the user named the static covariates: one that is no input is refused then.
     id_embedding
         Whether the id of a series is an input.
+    by_series
+        Whether each series is drawn equally often in training, not each window.
     """
 
     def __init__(
@@ -63,8 +65,10 @@ class PanelData(ForecastData):
         most_windows: int = MOST_WINDOWS,
         static_named: bool = False,
         id_embedding: bool = False,
+        by_series: bool = False,
         **options: Any,
     ) -> None:
+        self.by_series = by_series
         self.least_context, self.most_windows = min(least_context, context_length), most_windows
         self._short_notes: list[str] = []
         self._budget_notes: list[str] = []

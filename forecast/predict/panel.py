@@ -17,6 +17,7 @@ from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import seasonal_period
 from forecast.data.scaler import SeriesScaler, rounded
+from forecast.evaluation.adaptive import stretched
 from forecast.evaluation.intervals import middle
 from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
@@ -47,15 +48,20 @@ BATCH = 256
 
 
 class Units(NamedTuple):
-    """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any."""
+    """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any.
+
+    `codes` (S,) are their places in training, -1 for a new one.
+    """
 
     mean: Tensor
     scale: Tensor
+    codes: Tensor
     static: Tensor | None
 
     def at(self, places: Tensor) -> "Units":
         """Return the units of the series at places (B,)."""
-        return Units(self.mean[places], self.scale[places], None if self.static is None else self.static[places])
+        static = None if self.static is None else self.static[places]
+        return Units(self.mean[places], self.scale[places], self.codes[places], static)
 
 
 @dataclass(frozen=True)
@@ -469,7 +475,7 @@ class PanelForecaster(TrainedModel):
             places, observed = (np.cumsum(new) - 1)[of[rows]], series.observed_of(self.channels, rows)
             mean[new], scale[new] = self.scales.of_new(values, places, int(new.sum()), observed)
         static = self.contract.static.inputs(ids.static, codes)
-        tensors = torch.from_numpy(mean), torch.from_numpy(scale)
+        tensors = (torch.from_numpy(table) for table in (mean, scale, codes))
         return Units(*tensors, None if static is None else torch.from_numpy(static))
 
     @cached_property
@@ -495,8 +501,11 @@ class PanelForecaster(TrainedModel):
         if question.is_plain:
             return point[..., None]
         spread = window_spread(past[..., :count], seen)
-        quantiles = self.forms.plain.each_quantile(output, spread, question.quantiles)
-        near = limits.near(point, spread)
+        near, form = limits.near(point, spread), self.forms.adaptive
+        if form is not None:
+            own = form.of_series(units.codes)
+            output, spread = stretched(output, own), spread * own
+        quantiles = self.forms.default.each_quantile(output, spread, question.quantiles)
         ended = [near.end(*pair) for pair in zip(quantiles, question.quantiles, strict=True)]
         return torch.stack([point, *ended], -1)
 

@@ -80,6 +80,9 @@ class PanelOutcome:
             table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
             write_table(output, table, index=False, scores=scores_of([self.forecaster.path]), picture=picture)
 
+    def _form(self) -> str:
+        return "plain" if self.forecaster.forms.adaptive is None else "by series"
+
     def _sidecar(self, table: pd.DataFrame) -> dict[str, Any]:
         model, facts = self.forecaster, self.forecaster.facts
         assert facts is not None
@@ -101,7 +104,7 @@ class PanelOutcome:
             },
             "value": value_name(self.question),
             "levels": list(self.question.levels),
-            "intervals": None if self.question.is_plain else {"calibration": facts.calibration, "form": "plain"},
+            "intervals": None if self.question.is_plain else {"calibration": facts.calibration, "form": self._form()},
             "naive": f"seasonal naive ({season_name(season, model.frequency)})" if season > 1 else "last value",
             "columns": [str(name) for name in table.columns],
             "not_in_training": [list(name) for name in model.new_ids(self.forecast.ids)],
