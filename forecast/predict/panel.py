@@ -17,20 +17,22 @@ from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import seasonal_period
 from forecast.data.scaler import SeriesScaler, rounded
-from forecast.evaluation.adaptive import stretched
+from forecast.evaluation.adaptive import Forms, stretched
 from forecast.evaluation.intervals import middle
 from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
+from forecast.model.presets import Sizes
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.explanation import Explained
-from forecast.predict.facts import calibration_of_run
+from forecast.predict.facts import forms_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.history import History, Origins, around, read_history
 from forecast.predict.input import MissingColumns, check_columns, read_as_trained, without_training_options
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
+from forecast.predict.transplanted import transplanted
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
 from forecast.tables.frames import as_frame
@@ -118,6 +120,16 @@ class PanelForecast:
         return pd.concat([ids, pd.Series(times, name=self.time_column), frame], axis=1)
 
 
+def mean_of_panels(forecasts: Sequence[PanelForecast]) -> PanelForecast:
+    """Return the mean of several forecasts of the same series, and of their interval ends."""
+    ends = {
+        level: tuple(np.mean([one.ends[level][side] for one in forecasts], axis=0) for side in (0, 1))
+        for level in forecasts[0].ends
+    }
+    values = np.mean([one.values for one in forecasts], axis=0)
+    return replace(forecasts[0], values=values, ends={level: (low, high) for level, (low, high) in ends.items()})
+
+
 def _is_of(name: str, target: str) -> bool:
     return name == target or name.startswith((f"{target}_lower_", f"{target}_upper_", f"{target}_naive"))
 
@@ -129,21 +141,45 @@ def is_of_panel(run: Path) -> bool:
     return isinstance(data, dict) and bool(data.get("id_columns"))
 
 
+@dataclass(frozen=True, repr=False)
 class PanelForecaster(TrainedModel):
-    """Trained model of many series that forecasts long tables in original units; `forecast.load` returns one."""
+    """Trained model of many series that forecasts long tables in original units; `forecast.load` returns one.
+
+    Attributes
+    ----------
+    others
+        Models of other runs on the same data: the forecast is the mean of all.
+    """
 
     model: Informer
+    others: "tuple[PanelForecaster, ...]" = field(default=(), repr=False)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PanelForecaster":
-        """Load the finished run of a panel at `path`."""
+    def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "PanelForecaster":
+        """Load the finished run of a panel at `path`; `attention` as for `Forecaster.load`."""
         run = Run.open(path)
-        network = run.load_model()
-        loaded = cls.of_manifest(
-            run.manifest(), lambda _: network, run.path / MANIFEST, lambda sizes: calibration_of_run(run.path, sizes)
-        )
+        if not is_of_panel(run.path):
+            raise InputError(
+                f"{run.path}: a model of one series, which a model of a long table cannot be averaged with"
+            )
+        network = run.load_model() if attention is None else transplanted(run, attention)
+
+        def forms(sizes: Sizes) -> Forms:
+            return forms_of_run(run.path, sizes, attention)
+
+        loaded = cls.of_manifest(run.manifest(), lambda _: network, run.path / MANIFEST, forms, attention)
         assert isinstance(loaded, PanelForecaster)
         return loaded
+
+    @property
+    def members(self) -> "tuple[PanelForecaster, ...]":
+        """All models whose forecasts are averaged, this one first."""
+        return (self, *self.others)
+
+    def check_question(self, question: Question) -> None:
+        TrainedModel.check_question(self, question)
+        for other in self.others:
+            other.check_question(question)
 
     @property
     def scales(self) -> SeriesScaler:
@@ -308,6 +344,8 @@ class PanelForecaster(TrainedModel):
         """Return the point forecast of the only series of a checked panel, to be explained."""
         ids = series.ids
         assert ids is not None
+        if self.others:
+            raise InputError("an ensemble: the forecast of one run is explained: name one")
         if len(ids) != 1:
             raise InputError(f"--ids: {len(ids):,} series: the forecast of one is explained: name one with --ids")
         inputs = PanelInputs.of(self, series, ids.offsets[1:], beyond_training=True)
@@ -439,6 +477,10 @@ class PanelForecaster(TrainedModel):
     @torch.inference_mode()
     def forecast_from(self, series: Series, stops: np.ndarray, question: Question) -> PanelForecast:
         """Return the forecast of the steps from the rows `stops` (S,) on, one of each series."""
+        if self.others:
+            alone = replace(self, others=())
+            found = [model.forecast_from(series, stops, question) for model in (alone, *self.others)]
+            return mean_of_panels(found)
         ids = series.ids
         assert ids is not None
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)

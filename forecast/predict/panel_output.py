@@ -78,7 +78,13 @@ class PanelOutcome:
         """Write a workbook again, with the scores of the model and the picture; do nothing to other files."""
         if is_workbook(output):
             table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
-            write_table(output, table, index=False, scores=scores_of([self.forecaster.path]), picture=picture)
+            write_table(
+                output,
+                table,
+                index=False,
+                scores=scores_of([one.path for one in self.forecaster.members]),
+                picture=picture,
+            )
 
     def _form(self) -> str:
         return "plain" if self.forecaster.forms.adaptive is None else "by series"
@@ -90,7 +96,9 @@ class PanelOutcome:
         season = seasonal_period(model.frequency)
         return {
             "program": program_version(),
-            "models": [{"path": str(model.path), "weights_sha256": facts.weights}],
+            "models": [
+                {"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members if one.facts
+            ],
             "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},
             "known": [{"file": path.name, "sha256": self.hashes.get(path)} for path in self.known],
             "forecast": {

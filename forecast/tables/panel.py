@@ -147,17 +147,15 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
     """
     labels, codes_of = [], []
     for name in columns:
-        column = table[name]
-        if not pd.api.types.is_numeric_dtype(column.dtype):
-            column = column.astype(object).map(label_of, na_action="ignore").replace("", None)
-        if (empty := column.isna().to_numpy()).any():
+        codes, values = pd.factorize(table[name])
+        names = [label_of(value) for value in values]  # of each value once, not of each row
+        empty = (codes < 0) | np.isin(codes, [place for place, label in enumerate(names) if not label])
+        if empty.any():
             row = rows[int(np.argmax(empty))]
             raise InputError(
                 f"{source}, column {name!r}, row {row}: no id ({counted(int(empty.sum()), 'such row')}): fill it in, "
                 "or delete the rows"
             )
-        codes, values = pd.factorize(column)
-        names = [label_of(value) for value in values]
         if bad := [label for label in names if not is_plain(label)]:
             row = rows[int(np.argmax(codes == names.index(bad[0])))]
             raise InputError(
@@ -167,10 +165,14 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
         merged = {label: number for number, label in enumerate(dict.fromkeys(names[place] for place in order))}
         codes_of.append(np.array([merged[label] for label in names])[codes])
         labels.append(list(merged))
-    joined = np.zeros(len(table), dtype=np.int64)
-    for codes, names in zip(codes_of, labels, strict=True):
-        joined = joined * len(names) + codes
-    present, place = np.unique(joined, return_inverse=True)
+    joined, size = codes_of[0], len(labels[0])
+    for codes, names in zip(codes_of[1:], labels[1:], strict=True):
+        joined, size = joined * len(names) + codes, size * len(names)
+    if size <= len(joined):  # a table of them is faster than a sort of the rows
+        present = np.flatnonzero(np.bincount(joined, minlength=size))
+        place = np.searchsorted(present, np.arange(size))[joined]
+    else:
+        present, place = np.unique(joined, return_inverse=True)
     ids: list[list[str]] = []
     for names in reversed(labels):
         ids.append([names[code] for code in present % len(names)])
@@ -206,8 +208,11 @@ class Piece:
 
 def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, tuple[str, ...]]:
     """Return the rows by series and time, and a note if doubled rows were merged; refuse them if they may not be."""
-    order = np.lexsort((draft.times.asi8, coded.codes))
-    piece = Piece(coded.codes, draft.times, values, draft.rows).at(order)
+    piece, order = Piece(coded.codes, draft.times, values, draft.rows), np.arange(len(values))
+    later, ahead = np.diff(coded.codes), np.diff(draft.times.asi8)
+    if ((later < 0) | ((later == 0) & (ahead < 0))).any():
+        order = np.lexsort((draft.times.asi8, coded.codes))
+        piece = piece.at(order)
     same = (np.diff(piece.codes) == 0) & (np.diff(piece.times.asi8) == 0)
     if not same.any():
         return piece, ()
@@ -313,7 +318,9 @@ def _series(coded: Coded, place: int) -> str:
 
 def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[np.ndarray, pd.DatetimeIndex]:
     """Return the place of each row on the common grid of times, and that grid; refuse a series with another step."""
-    _, first, inverse = np.unique(piece.times.asi8, return_index=True, return_inverse=True)
+    seen, values = pd.factorize(piece.times.asi8, sort=True)  # few times of many rows: faster than to sort the rows
+    first = np.empty(len(values), dtype=np.int64)
+    first[seen[::-1]] = np.arange(len(seen))[::-1]  # the last assignment counts
     union = piece.times[first]
     try:
         places = grid_places(union, frequency, piece.rows[first], source)
@@ -321,7 +328,7 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
         stray = [place for place in first if flaw.where == f", row {piece.rows[place]}"]
         where = f"{flaw.where}, {_series(coded, piece.codes[stray[0]])}" if stray else flaw.where
         raise Flaw(flaw.source, where, flaw.problem, flaw.cure) from None
-    steps = places[inverse]
+    steps = places[seen]
     inside = np.diff(piece.codes) == 0
     gaps = pd.Series(np.diff(steps)[inside]).groupby(piece.codes[1:][inside]).agg(["min", "size"])
     longer = gaps[(gaps["min"] > 1) & (gaps["size"] > 1)]

@@ -287,7 +287,12 @@ BAD_WORDS = {
     ("--picture", "store=99"): "--picture store=99: no such series in the forecast: name one as store=…",
     ("--ids", "99"): "--ids 99: ",
     ("--layout", "long"): "--layout long: the forecast of a long table has a column per target: leave it out",
-    ("--attention", "full"): "--attention full: not for a model of a long table: leave it out",
+    (
+        "--attention",
+        "full",
+        "--levels",
+        "80",
+    ): "--attention full: intervals are calibrated for the attention of training",
     (
         "--levels",
         "80",
@@ -316,12 +321,22 @@ def test_options_of_a_long_table_are_refused_for_one_series(
     assert "--ids and --picture: the model has one series: leave them out" in capsys.readouterr().err
 
 
-def test_an_ensemble_of_panels_is_refused_in_one_line(panel_run: TinyRun, tmp_path: Path) -> None:
+def test_the_mean_of_two_runs_of_a_panel_is_their_forecast(
+    panel_run: TinyRun, expected: pd.DataFrame, tiny_run: TinyRun, tmp_path: Path
+) -> None:
     other = shutil.copytree(panel_run.path, tmp_path / "other")
-    with pytest.raises(InputError, match="a model of a long table: forecast with it alone"):
-        forecast.load(panel_run.path, other)
+    mean = forecast.load(panel_run.path, other)
+    pd.testing.assert_frame_equal(mean.predict(stores(), levels=[80]), expected)
+    with pytest.raises(InputError, match="a model of one series"):
+        forecast.load(panel_run.path, tiny_run.path)
     with pytest.raises(InputError, match="a model of a long table"):
         Forecaster.load(panel_run.path)
+
+
+def test_another_attention_forecasts_a_panel(panel_run: TinyRun, expected: pd.DataFrame) -> None:
+    same, other = (PanelForecaster.load(panel_run.path, word).predict(stores()) for word in ("full", "taylor"))
+    pd.testing.assert_series_equal(same["sales"], expected["sales"], check_exact=True)
+    assert not other["sales"].equals(expected["sales"])
 
 
 def test_a_model_of_one_series_refuses_a_long_table(tiny_run: TinyRun) -> None:
