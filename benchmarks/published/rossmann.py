@@ -215,7 +215,8 @@ def words(variant: str, past: Path, folder: Path) -> list[str]:
     return ["data=rossmann", f"data.path={past}", *RECIPE, *VARIANTS[variant], f"output_dir={folder}"]
 
 
-RECIPE = ("experiment=rossmann", "data.split.test=0", "training.progress=false")
+RECIPE = ("experiment=rossmann", "data.split.test=0", "data.static_covariates=[]", "training.progress=false")
+"""Overrides of the training; it was chosen without static columns."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -187,8 +187,6 @@ def _opening(rolling: "Rolling") -> str:
     history = rolling.history
     times, out = history.times, history.left_out
     more = f"; {counted(out, 'more origin')} left out, without enough rows or a value to compare with" if out else ""
-    if history.unknown:
-        more += f"; {history.unknown:,} series left out, which were not in training"
     return f"{counted(len(times), 'origin')} from {times[0]} to {times[-1]}, {history.model.horizon} steps each{more}"
 
 

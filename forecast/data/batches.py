@@ -13,7 +13,8 @@ from forecast.data.windows import Batch, Windows
 class ShuffledBatches:
     """Training batches `first` to `total` - 1, all of the same size.
 
-    Every window occurs once per shuffled pass. Batches continue across the end of a pass, so that all have the same
+    Every window occurs once per shuffled pass; with `by_series`, every series of a panel equally often, each time with
+    one of its windows at random. Batches continue across the end of a pass, so that all have the same
     size. Batch n does not depend on the batches read before, so the counter is the only state. `seed` is used for the
     shuffling only.
 
@@ -31,6 +32,7 @@ class ShuffledBatches:
         *,
         rank: int = 0,
         processes: int = 1,
+        by_series: bool = False,
     ) -> None:
         self.windows = windows
         self.batch_size = batch_size
@@ -39,6 +41,7 @@ class ShuffledBatches:
         self.first = first
         self.rank = rank
         self.processes = processes
+        self.by_series = by_series
         self.asked = self.given = 0.0
         self._pass = -1
         self._order = torch.empty(0, dtype=torch.int64)
@@ -78,5 +81,18 @@ class ShuffledBatches:
             mixed = np.random.SeedSequence([self.seed, number_of_pass]).generate_state(1)
             generator = torch.Generator().manual_seed(int(mixed[0]))
             self._order = torch.randperm(len(self.windows), generator=generator)
+            if self.by_series:
+                self._order = self._drawn(self._order, generator)
             self._pass = number_of_pass
         return self._order
+
+    def _drawn(self, order: Tensor, generator: torch.Generator) -> Tensor:
+        """Return one window for each of a random `order` of draws (W,), whose series take turns."""
+        panel = self.windows.panel
+        assert panel is not None
+        series = panel.series.cpu()[self.windows.starts.cpu() + self.windows.context_length]
+        _, place, counts = torch.unique(series, return_inverse=True, return_counts=True)
+        sorted_windows, first = place.argsort(stable=True), counts.cumsum(0) - counts
+        chosen = order % len(counts)
+        share = torch.rand(len(order), generator=generator, dtype=torch.float64)
+        return sorted_windows[first[chosen] + (share * counts[chosen]).long()]

@@ -12,6 +12,7 @@ from forecast.data.calendar import calendar_features, future_index
 from forecast.data.holidays import Holidays
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
 from forecast.data.scaler import Scaler, SeriesScaler
+from forecast.data.static import Static
 from forecast.tables.bounds import Bounds
 from forecast.tables.formats.layout import Layout
 from forecast.tables.reading import Reading
@@ -54,6 +55,8 @@ class DataContract:
         Fewest rows of a series of a panel; None: one series.
     whole
         Targets whose forecasts are whole numbers.
+    static
+        The static inputs of the series of a panel.
 
     Raises
     ------
@@ -75,9 +78,11 @@ class DataContract:
     unread: list[str] = field(default_factory=list)
     least_context: int | None = None
     whole: list[str] = field(default_factory=list)
+    static: Static = field(default_factory=Static, repr=False)
 
     def __post_init__(self) -> None:
-        for key, value in (self.roles.named | {"unread": self.unread, "cycles": self.cycles}).items():
+        lists = {"static_covariates": self.roles.fixed or [], "unread": self.unread, "cycles": self.cycles}
+        for key, value in (self.roles.named | lists).items():
             if not isinstance(value, list):
                 raise ValueError(f"{key} is not a list")
         reading, scaler = self.reading, self.scaler
@@ -98,6 +103,9 @@ class DataContract:
         known = sorted([*self.known, *self.unread])
         if sorted(self.encoder.known) != known or not set(self.encoder.past_categories) <= set(self.roles.past):
             raise ValueError("the encoder has other columns")
+        num_ids = self.static.num_ids
+        if sorted(self.static.columns) != sorted(self.roles.fixed or ()) or num_ids not in (0, len(scaler.mean)):
+            raise ValueError("the static covariates have other columns, or other ids")
         if not (np.isfinite(scaler.mean).all() and np.isfinite(scaler.scale).all() and (scaler.scale > 0).all()):
             raise ValueError("the scaler is not finite or not positive")
 
@@ -132,6 +140,7 @@ class DataContract:
             unread=data.get("unread", []),
             least_context=data.get("least_context"),
             whole=data.get("whole_numbers", []),
+            static=Static.from_dict(data.get("static")),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,6 +153,7 @@ class DataContract:
             "least_context": self.least_context,
             "bounds": self.reading.bounds.fact(),
             "whole_numbers": self.whole or None,
+            "static": self.static.to_dict(),
         }
         steps = {
             "shown_frequency": self.shown,
@@ -189,9 +199,10 @@ class DataContract:
     @property
     def roles_to_read(self) -> Roles:
         """The roles with which a table is read: text is refused where training read numbers."""
-        named = self.categorical
-        numeric = [name for name in self.covariates if name not in named]
-        return Roles(self.targets, self.roles.past, self.known, named, numeric, ids=self.roles.ids)
+        named = [*self.categorical, *self.static.encoder.categories]
+        numeric = [*(name for name in self.covariates if name not in named), *self.static.encoder.numbers]
+        fixed = self.roles.fixed or []
+        return Roles(self.targets, self.roles.past, self.known, named, numeric, ids=self.roles.ids, fixed=fixed)
 
     @property
     def categorical(self) -> list[str]:

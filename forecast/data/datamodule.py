@@ -25,6 +25,7 @@ from forecast.data.mapped import Address, Recipe
 from forecast.data.scaler import Scaler, SeriesScaler, check_spikes
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
+from forecast.data.static import Static
 from forecast.data.storage import IN_MEMORY, Placed, Placing, place
 from forecast.data.target_copies import MOST_COMPARED, check_copies, check_parts
 from forecast.data.training_range import TrainingRange
@@ -123,7 +124,14 @@ class ForecastData(lightning.LightningDataModule):
         Number of windows of each split that are dropped because a fill in their context depends on the future.
     group
         The processes that share the windows of a loop; set before a fit, like the steps.
+    static_inputs
+        The static inputs of the series of a panel.
+    by_series
+        Whether each series of a panel is drawn equally often in training, not each window.
     """
+
+    static_inputs = Static()
+    by_series = False
 
     def __init__(
         self,
@@ -373,6 +381,7 @@ class ForecastData(lightning.LightningDataModule):
             self.first_step,
             rank=self.group.rank,
             processes=self.group.size,
+            by_series=self.by_series,
         )
 
     def val_dataloader(self) -> EvaluationBatches:
@@ -389,7 +398,8 @@ class ForecastData(lightning.LightningDataModule):
 
         Without `reads_known`, it says that the known covariates are not needed.
         """
-        series, roles, windows = self.source.series, self.source.roles, self.parts["train"]
+        series, windows = self.source.series, self.parts["train"]
+        roles = replace(self.source.roles, fixed=self.source.roles.fixed or [])
         reading = Reading(
             str(self.index.name),
             series.time_format,
@@ -415,6 +425,7 @@ class ForecastData(lightning.LightningDataModule):
             merged=series.merged,
             unread=[] if reads_known else roles.known,
             whole=list(self.source.whole),
+            static=self.static_inputs,
         )
 
     def training_range(self) -> TrainingRange:

@@ -18,6 +18,7 @@ from forecast.data.scaler import LARGEST, SeriesScaler, check_spikes, statistics
 from forecast.data.settings import END, MOST_WINDOWS
 from forecast.data.sources import Source
 from forecast.data.split import split_rows
+from forecast.data.static import MOST_SERIES, Static, fit_static
 from forecast.data.storage import Placed
 from forecast.data.target_copies import MOST_COMPARED
 from forecast.data.training_range import TrainingRange
@@ -28,9 +29,6 @@ from forecast.tables.times.frequency import grid_places, whole_grid
 
 CHECKED = 2**16
 """Rows whose range is checked at a time."""
-
-ENOUGH = 32
-"""Training values from which the deviation of a series is its own alone."""
 
 
 class PanelData(ForecastData):
@@ -51,6 +49,12 @@ class PanelData(ForecastData):
         Whether a series without a window in training is left out; else it is refused.
     most_windows
         Most windows of validation, and of test: all series at the same origins, as many as this allows.
+    static_named
+        Whether the user named the static covariates: one that is no input is refused then.
+    id_embedding
+        Whether the id of a series is an input.
+    by_series
+        Whether each series is drawn equally often in training, not each window.
     """
 
     def __init__(
@@ -64,8 +68,12 @@ class PanelData(ForecastData):
         least_context: int = 1,
         drops_short: bool = False,
         most_windows: int = MOST_WINDOWS,
+        static_named: bool = False,
+        id_embedding: bool = False,
+        by_series: bool = False,
         **options: Any,
     ) -> None:
+        self.by_series = by_series
         self.least_context, self.most_windows = min(least_context, context_length), most_windows
         self._short_notes: list[str] = []
         self._budget_notes: list[str] = []
@@ -76,11 +84,16 @@ class PanelData(ForecastData):
         series = _aligned(source.series, split_by)
         series = self._without_short(series, split, horizon, drops_short)
         assert series.ids is not None
+        if id_embedding and len(series.ids) > MOST_SERIES:
+            raise InputError(
+                f"data.id_embedding=true: {len(series.ids):,} series, at most {MOST_SERIES:,}: set it to false"
+            )
+        encoder, self._static_notes = fit_static(series.ids.static, named=static_named)
+        self.static_inputs = Static(encoder, len(series.ids) if id_embedding else 0)
         padding = max(context_length, seasonal_period(series.frequency)) - self.least_context
         padded = _padded(series, padding)
-        super().__init__(
-            replace(source, series=padded), split, context_length=context_length, horizon=horizon, **options
-        )
+        source = replace(source, series=padded, roles=replace(source.roles, fixed=encoder.known))
+        super().__init__(source, split, context_length=context_length, horizon=horizon, **options)
 
     @property
     def ids(self) -> Ids:
@@ -148,7 +161,7 @@ class PanelData(ForecastData):
         measured, values = self.source.series.observed_of(columns, train), self.training_values(columns)
         check_spikes(values, self.index[train], columns, measured)
         series, ids = self.ids.of_rows, self.ids
-        mean, scale = statistics_by_series(values, series[train], len(ids), measured, ENOUGH)
+        mean, scale = statistics_by_series(values, series[train], len(ids), measured)
         scaler = SeriesScaler(mean, scale, columns, ids.names)
         for first in range(0, len(raw), CHECKED):
             furthest = np.abs(scaler.transform(raw[first : first + CHECKED], series[first : first + CHECKED]))
@@ -193,7 +206,9 @@ class PanelData(ForecastData):
         windows = super()._table(placed, context_length, horizon)
         ids = self.ids
         series, steps, first = (torch.from_numpy(table) for table in (ids.of_rows, ids.steps_of_rows, ids.first_rows))
-        panel = SeriesRows(series, steps, first, reads_padding=self.least_context < context_length)
+        static = self.static_inputs.inputs(ids.static, np.arange(len(ids)))
+        reads_padding = self.least_context < context_length
+        panel = SeriesRows(series, steps, first, reads_padding, None if static is None else torch.from_numpy(static))
         return replace(windows, panel=panel)
 
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
@@ -242,7 +257,11 @@ class PanelData(ForecastData):
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes to the input, one line each."""
-        return (*self._short_notes, *super().notes, *self._budget_notes)
+        return (*self._short_notes, *super().notes, *self._static_notes, *self._budget_notes)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return {**super().sizes, **self.static_inputs.sizes}
 
     @property
     def target_scale(self) -> np.ndarray:

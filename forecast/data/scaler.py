@@ -58,13 +58,18 @@ def check_spikes(
 
 
 def statistics_by_series(
-    values: np.ndarray, series: np.ndarray, count: int, observed: np.ndarray | None, enough: int
+    values: np.ndarray,
+    series: np.ndarray,
+    count: int,
+    observed: np.ndarray | None,
+    usual: Sequence[float] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and standard deviation of each series of a panel, (S, C), from its training rows.
 
     `values` (N, C) are the training rows in original units, `series` (N,) their series, `observed` (N, C) is False
-    where a value was filled. The variance of a series with fewer than `enough` values is a weighted mean of its own and
-    that of a series of its level in the pool; a constant series has the latter alone, or 1.
+    where a value was filled. The variance of a series with fewer than `ENOUGH` values is a weighted mean of its own and
+    that of a series of its level in the pool; a constant series has the latter alone, or 1. `usual` (C,) are the
+    deviations of the pool relative to the level; None: those of these series.
     """
     mean, variance = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
     for place in range(values.shape[1]):
@@ -76,13 +81,21 @@ def statistics_by_series(
         own = squares / np.maximum(size, 1)
         level = np.abs(mean[:, place])
         own = np.where(own > (ROUNDING * level) ** 2, own, 0.0)  # a constant has a deviation of this size at most
-        usual = (own > 0) & (level > 0) & (size >= 2)
-        ratio = float(np.median(np.sqrt(own[usual]) / level[usual])) if usual.any() else 1.0
+        known = (own > 0) & (level > 0) & (size >= 2)
+        ratio = _ratio(np.sqrt(own[known]), level[known]) if usual is None else usual[place]
         pooled = np.where(level > 0, ratio * level, 1.0) ** 2
-        weight = np.where(own > 0, np.minimum(size / enough, 1.0), 0.0)
+        weight = np.where(own > 0, np.minimum(size / ENOUGH, 1.0), 0.0)
         variance[:, place] = weight * own + (1 - weight) * pooled
     return mean, np.sqrt(variance)
 
+
+def _ratio(scale: np.ndarray, level: np.ndarray) -> float:
+    """Return the usual deviation of a series, relative to its level."""
+    return float(np.median(scale / level)) if len(scale) else 1.0
+
+
+ENOUGH = 32
+"""Training values from which the deviation of a series is its own alone."""
 
 ROUNDING = 1e-12
 """Deviation of a constant series by rounding, as a share of its level."""
@@ -107,6 +120,15 @@ class SeriesScaler:
     def decimals(self, columns: Sequence[str]) -> dict[str, int]:
         """Return the decimals with which forecasts of each column are written, as `Scaler.decimals` of the smallest."""
         return Scaler(self.mean.min(0), self.scale.min(0), self.columns).decimals(columns)
+
+    def of_new(
+        self, values: np.ndarray, series: np.ndarray, count: int, observed: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and deviation of series that training did not have, (S, C), as `statistics_by_series` does."""
+        level = np.abs(self.mean)
+        pairs = zip(self.scale.T, level.T, strict=True)
+        usual = [_ratio(scale[own > 0], own[own > 0]) for scale, own in pairs]
+        return statistics_by_series(values, series, count, observed, usual)
 
     def transform(self, values: np.ndarray, series: np.ndarray) -> np.ndarray:
         """Return the z-scores, float64, of rows (N, C) of the series (N,)."""

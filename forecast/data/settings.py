@@ -149,10 +149,13 @@ class DataSettings:
         choices=(ERROR, DROP),
         only=FILE,
     )
-    static_covariates: dict[str, Any] | None = option(
-        "Properties of the targets, such as region: {load_1: north, load_2: south}.",
+    static_covariates: dict[str, Any] | list[Any] | None = option(
+        "Properties of the targets, region: {load_1: north, load_2: south}, or columns that are constant within each "
+        "id, [region]; null: those columns are found.",
         default=None,
+        items="columns",
     )
+    id_embedding: bool = option("Whether the id of a series is an input of a long table.", default=False, only=FILE)
     categorical: list[Any] = option("Covariates whose numbers are labels; text always is.", default=())
     perfect_foresight: list[Any] = option(
         "Known covariates that were measured, not forecast; a result names them.", default=()
@@ -257,7 +260,13 @@ class DataSettings:
         """The roles of the columns; properties of the targets are checked once the targets are known."""
         keys = {**OPTIONS, "categorical": "categorical", "perfect_foresight": "perfect_foresight"}
         named: dict[str, Any] = {role: [str(name) for name in getattr(self, key) or ()] for role, key in keys.items()}
-        return Roles(**named | ({"targets": None} if self.targets is None else {}))
+        found = {"targets": self.targets, "fixed": self.static_columns}
+        return Roles(**named | {role: None for role, given in found.items() if given is None})
+
+    @property
+    def static_columns(self) -> list[Any] | None:
+        """The static covariates of the series of a long table; None: they are found."""
+        return self.static_covariates if isinstance(self.static_covariates, list) else None
 
     @property
     def reading(self) -> Reading:
@@ -321,7 +330,7 @@ def _with_events(values: dict[str, Any]) -> dict[str, Any]:
 def _tidied(values: dict[str, Any]) -> dict[str, Any]:
     """Return the options with the names of columns without blanks at their ends."""
     tidied = values | {key: tidy_name(values[key]) for key in _NAMES if key in values}
-    if statics := values.get("static_covariates"):
+    if isinstance(statics := values.get("static_covariates"), Mapping):
         named = {tidy_name(name): by_target for name, by_target in statics.items()}
         tidied["static_covariates"] = {
             name: {tidy_name(target): value for target, value in by_target.items()}

@@ -20,6 +20,7 @@ from forecast.data.large import is_large, read_large
 from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
 from forecast.tables.download import data_folders, locate
+from forecast.tables.draft import check_present
 from forecast.tables.flaws import Flaws, value_word
 from forecast.tables.formats.folders import Folder
 from forecast.tables.formats.unpacking import content_sha256
@@ -82,10 +83,7 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
             error.args = (f"{error}; to see the whole table: forecast data {shlex.quote(str(path))}",)
             raise
         _check_date_format_acts(config, series, path)
-    if series.ids is not None:
-        roles = replace(roles, ids=list(series.ids.columns))
-    elif roles.ids:
-        roles = replace(roles, ids=[])
+    roles = _with_ids(roles, series, config)
     targets = roles.targets
     if targets is None:
         targets = [name for name in series.frame.columns if name not in roles.covariates]
@@ -100,7 +98,8 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
     holidays = _holidays(config, series)
     if holidays is not None:
         series = replace(series, notes=(*series.notes, *holidays.notes(pd.DatetimeIndex(series.frame.index))))
-    roles = replace(roles, targets=targets, static=static_values(config.static_covariates or {}, targets))
+    static = {} if isinstance(config.static_covariates, list) else config.static_covariates or {}
+    roles = replace(roles, targets=targets, static=static_values(static, targets))
     whole = _whole_targets(series, targets) if config.whole_numbers else ()
     return Source(series, roles, path, digest, cycles, holidays, origins, whole)
 
@@ -111,6 +110,20 @@ def data_digest(path: Path) -> str | None:
         facts = [f"{file.relative_to(path)} {sha256(file)}" for file in Folder(path).files]
         return hashlib.sha256("\n".join(facts).encode()).hexdigest()
     return sha256(path) if path.is_file() else None
+
+
+def _with_ids(roles: Roles, series: Series, config: DataSettings) -> Roles:
+    """Return the roles with the id columns of a panel and its static covariates; refuse options of a panel without."""
+    if series.ids is not None:
+        present = [*series.ids.static.columns, *series.frame.columns, *series.unread]
+        check_present(roles.fixed or (), present, "the table", "data.static_covariates")
+        return replace(roles, ids=list(series.ids.columns), fixed=list(series.ids.static.columns))
+    for key, value in (("static_covariates", config.static_columns), ("id_embedding", config.id_embedding)):
+        if value:
+            raise InputError(
+                f"data.{key}={value}: the table has one series: name data.id_columns, or leave out data.{key}"
+            )
+    return replace(roles, ids=[], fixed=[])
 
 
 def _whole_targets(series: Series, targets: Sequence[str]) -> tuple[str, ...]:

@@ -34,7 +34,8 @@ class Batch(NamedTuple):
     """A batch of windows: T context steps, h horizon steps, F known inputs.
 
     `past` (B, T, C_in) and `future` (B, h, C_out) are z-scores of the training split, the targets first;
-    `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance; `past_observed` and
+    `past_known` (B, T, F) and `future_known` (B, h, F) are known in advance, and the last columns of `future_known` are
+    the static inputs of the series, if it has some; `past_observed` and
     `future_observed` are masks of the shapes of `past` and `future`, None if every value was measured
     or, in the past, fills are read as values; `origin` (B,) is the row of the first target. `series` (B,) is the place
     of each window's series in a panel, None in a table of one series.
@@ -86,17 +87,22 @@ class SeriesRows(NamedTuple):
     """The rows of a panel.
 
     `series` (N,) is the place of each row's series, `step` (N,) its step on the common clock. `first` (S,) is the row
-    of each series before which there is padding, and `reads_padding` whether a look-back may read some.
+    of each series before which there is padding, and `reads_padding` whether a look-back may read some. `static`
+    (S, K) are the static inputs of each series; None: there are none.
     """
 
     series: Tensor
     step: Tensor
     first: Tensor
     reads_padding: bool = True
+    static: Tensor | None = None
 
     def to(self, device: torch.device | str) -> "SeriesRows":
         """Return the same rows on `device`."""
-        return SeriesRows(self.series.to(device), self.step.to(device), self.first.to(device), self.reads_padding)
+        static = None if self.static is None else self.static.to(device)
+        return SeriesRows(
+            self.series.to(device), self.step.to(device), self.first.to(device), self.reads_padding, static
+        )
 
 
 @dataclass(frozen=True)
@@ -245,13 +251,20 @@ class Windows:
         return Batch(
             past=values[:, :length],
             past_known=known[:, :length],
-            future_known=self.layout.future(known[:, length:]),
+            future_known=self._with_static(self.layout.future(known[:, length:]), series),
             past_observed=past_observed,
             future=values[:, length:, :targets],
             future_observed=None if observed is None else observed[:, length:, :targets],
             origin=first + length,
             series=series,
         )
+
+    def _with_static(self, future_known: Tensor, series: Tensor | None) -> Tensor:
+        """Return the known inputs of horizons (B, h, F) with the static inputs of their `series` (B,), if any."""
+        if self.panel is None or self.panel.static is None or series is None:
+            return future_known
+        static = self.panel.static[series.to(self.panel.static.device)].to(future_known.device)
+        return torch.cat([future_known, static[:, None].expand(-1, self.horizon, -1)], 2)
 
     def _outside_padding(self, values: Tensor, first: Tensor, series: Tensor) -> Tensor | None:
         """Return where the look-backs are not padding, (B, T, C_in); None if no look-back reads any."""

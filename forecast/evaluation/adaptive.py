@@ -17,6 +17,9 @@ POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 LEAST, MOST = 0.1, 10.0
 """Limits of the relative size of an error, so that a single outlier does not decide."""
 
+LEAST_OF_SERIES, PRIOR_WINDOWS = 8, 2
+"""Windows from which a series of a panel has a size of its own, and windows of size 1 in its geometric mean."""
+
 TINY = 1e-6
 """Least typical error, in spreads: a constant series has none."""
 
@@ -48,6 +51,9 @@ class Adaptive:
         One of `POWERS`, above 0.
     calibration
         Scores of forecasts that were scaled in this way.
+    series
+        Relative size of the errors of each series of a panel, (S, 1, C), float32, which replaces that of recent errors;
+        1 for a series with fewer than `LEAST_OF_SERIES` windows. None: one series.
 
     References
     ----------
@@ -59,6 +65,13 @@ class Adaptive:
     typical: Tensor
     power: float
     calibration: Calibration
+    series: Tensor | None = None
+
+    def of_series(self, codes: Tensor) -> Tensor:
+        """Return the scale of intervals of series at places (B,), (B, 1, C); a negative place is a new series: 1."""
+        assert self.series is not None
+        size = self.series.to(codes.device)[codes.clamp(min=0)]
+        return self.scale(torch.where((codes >= 0)[:, None, None], size, 1.0))
 
     def scale(self, size: Tensor) -> Tensor:
         """Return the scale of intervals after errors of a relative size, both (B, 1, C)."""
@@ -124,8 +137,10 @@ class Forms:
         """Return the content as named tensors, for a file."""
         if self.adaptive is None:
             return self.plain.tensors()
+        series = {} if self.adaptive.series is None else {"series_sizes": self.adaptive.series.contiguous()}
         return {
             **self.plain.tensors(),
+            **series,
             "adaptive_scores": self.adaptive.calibration.scores.contiguous(),
             "typical": self.adaptive.typical.contiguous(),
             "power": torch.tensor([self.adaptive.power], dtype=torch.float64),
@@ -143,4 +158,7 @@ class Forms:
             raise ValueError("the adaptive form has another shape")
         if not (typical.isfinite() & (typical >= 0)).all() or len(power) != 1 or power[0] not in POWERS[1:]:
             raise ValueError("the adaptive form has invalid numbers")
-        return cls(plain, Adaptive(typical, power[0], calibration))
+        series = tensors.get("series_sizes")
+        if series is not None and not (series.dim() == 3 and ((series >= LEAST) & (series <= MOST)).all()):
+            raise ValueError("the sizes of the series are invalid")
+        return cls(plain, Adaptive(typical, power[0], calibration, series))

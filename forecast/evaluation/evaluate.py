@@ -259,9 +259,15 @@ class Past:
         self.errors.add(batch.origin, residuals, spread)
 
     def scaled(self, batch: Batch, forecast: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the errors of a batch; return its forecast and spread, scaled by the errors before each window."""
-        self.add(batch, forecast, spread)
-        scale = self.adaptive.scale(self.errors.before(batch.origin)[0])
+        """Add the errors of a batch; return its forecast and spread, scaled by the errors before each window.
+
+        In a panel the scale is that of the window's series.
+        """
+        if self.adaptive.series is not None and batch.series is not None:
+            scale = self.adaptive.of_series(batch.series)
+        else:
+            self.add(batch, forecast, spread)
+            scale = self.adaptive.scale(self.errors.before(batch.origin)[0])
         return stretched(forecast, scale), spread * scale
 
 
@@ -286,6 +292,8 @@ def _past_errors(
         last + windows.context_length + windows.horizon,
     )
     past = Past(adaptive, errors)
+    if adaptive.series is not None:
+        return past
     for batch in earlier.batches(batch_size):
         forecast = forecaster(batch)
         past.add(batch, forecast if limits is None else limits_of(limits, batch).clip(forecast), spread_of(batch))

@@ -10,7 +10,16 @@ from torch import Tensor, nn
 
 from forecast.common.group import Group
 from forecast.data.windows import Windows
-from forecast.evaluation.adaptive import POWERS, RowErrors
+from forecast.evaluation.adaptive import (
+    LEAST,
+    LEAST_OF_SERIES,
+    MOST,
+    POWERS,
+    PRIOR_WINDOWS,
+    TINY,
+    Adaptive,
+    RowErrors,
+)
 from forecast.evaluation.evaluate import LEAST_KEPT, Evaluation, Forecaster, evaluate, residual_places
 from forecast.evaluation.interval_scores import IntervalSums
 from forecast.evaluation.intervals import Calibration, interval_levels, middle
@@ -110,7 +119,8 @@ class Residuals:
     """Residuals (W, h, C, K) of windows in order of time, z-scores, NaN where not observed.
 
     `spread` (W, 1, C) is the spread of each window, `positions` (W,) its place in the split, `origins` (W,) the row of
-    its first target. `held` (W, h, C) are targets on a limit that intervals reach, and so cover.
+    its first target. `held` (W, h, C) are targets on a limit that intervals reach, and so cover. `series` (W,) are the
+    series of a panel.
     """
 
     values: Tensor
@@ -118,6 +128,7 @@ class Residuals:
     positions: Tensor
     origins: Tensor
     held: Tensor | None = None
+    series: Tensor | None = None
 
     @classmethod
     def of(cls, evaluation: Evaluation, positions: np.ndarray, windows: Windows) -> "Residuals":
@@ -127,7 +138,9 @@ class Residuals:
         places = torch.from_numpy(positions)
         origins = windows.starts.cpu()[places] + windows.context_length
         held = None if evaluation.held is None else torch.from_numpy(evaluation.held)
-        return cls(torch.from_numpy(evaluation.residuals), torch.from_numpy(evaluation.spread), places, origins, held)
+        series = None if windows.panel is None else windows.panel.series.cpu()[origins]
+        values, spread = torch.from_numpy(evaluation.residuals), torch.from_numpy(evaluation.spread)
+        return cls(values, spread, places, origins, held, series)
 
     @classmethod
     def joined(cls, parts: "Sequence[Residuals]") -> "Residuals":
@@ -138,6 +151,7 @@ class Residuals:
             torch.cat([part.positions for part in parts]),
             torch.cat([part.origins for part in parts]),
             torch.cat([part.covered for part in parts]),
+            None if parts[0].series is None else torch.cat([part.series for part in parts if part.series is not None]),
         )
 
     def within(self, part: range) -> "Residuals":
@@ -146,8 +160,8 @@ class Residuals:
         return self._at(kept)
 
     def _at(self, kept: Tensor) -> "Residuals":
-        held = self.covered[kept]
-        return Residuals(self.values[kept], self.spread[kept], self.positions[kept], self.origins[kept], held)
+        held, series = self.covered[kept], None if self.series is None else self.series[kept]
+        return Residuals(self.values[kept], self.spread[kept], self.positions[kept], self.origins[kept], held, series)
 
     @property
     def covered(self) -> Tensor:
@@ -179,6 +193,20 @@ class Residuals:
         size, known = (torch.cat(parts) for parts in zip(*found, strict=True))
         enough = known.all(2).all(1)
         return size[enough], self._at(enough)
+
+    def sizes_of_series(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return the relative size of the errors of each of `count` series (S, 1, C), and that without each window.
+
+        The latter (W, 1, C) are the sizes of the other windows of its series.
+        """
+        assert self.series is not None
+        relative = (middle(self.values).abs() / self.spread / self.typical.clamp(min=TINY)).clamp(max=MOST)
+        own, seen = relative.nansum(1), relative.isfinite().sum(1)  # (W, C)
+        empty = own.new_zeros(count, own.shape[1])
+        total, number = (empty.index_add(0, self.series, part.to(own.dtype)) for part in (own, seen))
+        windows = torch.bincount(self.series, minlength=count)[:, None]
+        others = _size(total[self.series] - own, number[self.series] - seen, windows[self.series] - 1)
+        return _size(total, number, windows), others
 
     def scaled(self, scale: Tensor) -> "Residuals":
         """Return the residuals of quantiles stretched about the median, with a scaled spread; `scale` is (W, 1, C)."""
@@ -222,6 +250,18 @@ class HeldOut:
             return None
         return replace(self, residuals=residuals.scaled(size**power))
 
+    def by_series(self, count: int, trained: tuple[float, ...]) -> "tuple[Adaptive, HeldOut] | None":
+        """Return the form in which each of `count` series has its own level, and the residuals in it.
+
+        None if the plain form scores as well, since the errors of the series are alike or their windows too few.
+        """
+        sizes, others = self.residuals.sizes_of_series(count)
+        power = 0.0 if (others == 1).all() else _best_power(self.residuals, others, trained)
+        if not power:
+            return None
+        scaled = replace(self, residuals=self.residuals.scaled(others**power))
+        return Adaptive(self.residuals.typical, power, scaled.calibration(trained), sizes), scaled
+
     def scores(self, trained: tuple[float, ...]) -> IntervalSums | None:
         """Return the sums of each half with the calibration by the other; None if they would not be held out."""
         if self.halves is None or self.method == IN_SAMPLE:
@@ -264,12 +304,27 @@ def best_power(forecaster: Forecaster, train: Windows, batch_size: int, limits: 
     size, residuals = residuals.sizes()
     if len(size) < LEAST_KEPT:
         return 0.0
+    return _best_power(residuals, size, ())
+
+
+def _best_power(residuals: Residuals, size: Tensor, trained: tuple[float, ...]) -> float:
+    """Return the power of `POWERS` by which sizes (W, 1, C) scale the 80 % intervals that score best."""
     scores = []
     for power in POWERS:
         own = residuals.scaled(size**power)
-        sums = _scores(own, IntervalSums.zeros(own.calibrated(()), levels=interval_levels(80)))
+        calibration = own.calibrated(trained)
+        levels = interval_levels(80)
+        if not all(map(calibration.supports, levels)):
+            return 0.0
+        sums = _scores(own, IntervalSums.zeros(calibration, levels=levels))
         scores.append(float((sums.winkler[0].sum(0) / sums.count.sum(0)).nanmean()))
     return POWERS[scores.index(min(scores))]
+
+
+def _size(total: Tensor, number: Tensor, windows: Tensor) -> Tensor:
+    """Return means (n, 1, C) of `number` relative errors, shrunk by `PRIOR_WINDOWS` windows of 1; 1 for few windows."""
+    size = (total / number.clamp(min=1)).clamp(min=LEAST) ** (windows / (windows + PRIOR_WINDOWS))
+    return torch.where(windows >= LEAST_OF_SERIES, size, 1.0).clamp(LEAST, MOST)[:, None].float()
 
 
 def held_out(

@@ -120,8 +120,11 @@ class _Scorer:
             if parts:
                 residuals = residuals.after(Residuals.joined([self._training(*part) for part in parts]))
             calibration = residuals.calibration(trained)
-            if (adapted := residuals.adapted(self.power)) is not None:
+            adapted, ids = residuals.adapted(self.power), self.data.source.series.ids
+            if adapted is not None:
                 adaptive = Adaptive(residuals.residuals.typical, self.power, adapted.calibration(trained))
+            elif ids is not None and (form := residuals.by_series(len(ids), trained)) is not None:
+                adaptive, adapted = form
             validation = replace(validation, intervals=(residuals if adapted is None else adapted).scores(trained))
         is_held_out = validation.intervals is not None
         if group.size > 1:

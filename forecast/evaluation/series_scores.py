@@ -13,7 +13,7 @@ from forecast.evaluation.intervals import Calibration
 from forecast.evaluation.limits import WindowLimits
 from forecast.evaluation.metrics import Scores, Units
 
-_TERMS = ("count", "squared", "absolute", "level", "symmetric", "relative", "nonzero", "pinball")
+_TERMS = ("count", "squared", "absolute", "level", "symmetric", "relative", "nonzero", "pinball", "inside")
 
 
 @dataclass
@@ -22,7 +22,8 @@ class SeriesSums:
 
     For a target y and its point forecast f, with e = f - y: `squared` sums e², `absolute` |e|, `level` |y|, `symmetric`
     200 |e| / (|f| + |y|), and `relative` (e / y)² over the `nonzero` targets that are not 0. `pinball` sums twice the
-    pinball loss, the mean over `QUANTILES`; NaN if they were not forecast.
+    pinball loss, the mean over `QUANTILES`, and `inside` counts targets in the central 80 % interval; both are NaN if
+    quantiles were not forecast.
     """
 
     units: Units
@@ -34,6 +35,7 @@ class SeriesSums:
     relative: Tensor
     nonzero: Tensor
     pinball: Tensor
+    inside: Tensor
 
     @classmethod
     def zeros(cls, units: Units, device: torch.device | str = "cpu") -> "SeriesSums":
@@ -57,7 +59,7 @@ class SeriesSums:
         tiny = torch.finfo(torch.float32).eps * mean.abs()
         truth, forecast = (torch.where(values.abs() <= tiny, 0.0, values) for values in (truth, forecast))
         error, seen = forecast - truth, torch.ones_like(truth, dtype=torch.bool) if observed is None else observed
-        size, nonzero = error.abs(), truth != 0
+        size, nonzero, none = error.abs(), truth != 0, torch.full_like(truth, torch.nan)
         terms = {
             "count": torch.ones_like(truth),
             "squared": error.square(),
@@ -66,7 +68,8 @@ class SeriesSums:
             "symmetric": torch.where(size == 0, 0.0, 200 * size / (forecast.abs() + truth.abs())),
             "relative": torch.where(nonzero, (error / torch.where(nonzero, truth, 1.0)).square(), 0.0),
             "nonzero": nonzero.double(),
-            "pinball": torch.full_like(truth, torch.nan) if quantiles is None else _pinball(future, quantiles) * scale,
+            "pinball": none if quantiles is None else _pinball(future, quantiles) * scale,
+            "inside": none if quantiles is None else ((quantiles[0] <= future) & (future <= quantiles[-1])).double(),
         }
         for name, values in terms.items():
             getattr(self, name).index_add_(0, series, torch.where(seen, values, 0.0).sum(1))
@@ -105,13 +108,14 @@ class SeriesSums:
         }
 
     def by_series(self) -> dict[str, np.ndarray]:
-        """Return MASE, SQL, WAPE, RMSE and the number of targets of each series, the mean over its targets, (S,)."""
+        """Return MASE, SQL, WAPE, RMSE, coverage of 80 % and number of targets of each series, (S,)."""
         count, level = self.count.sum(1), self.level.sum(1)
         columns = {
             "mase": self._scaled(self.absolute).nanmean(1),
             "sql": self._scaled(self.pinball).nanmean(1),
             "wape": torch.where(level > 0, 100 * self.absolute.sum(1) / level, torch.nan),
             "rmse": (self.squared.sum(1) / count).sqrt(),
+            "coverage_80": self.inside.sum(1) / count,
             "targets": count,
         }
         return {name: values.cpu().numpy() for name, values in columns.items()}

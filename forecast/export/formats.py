@@ -53,7 +53,7 @@ def example_of(
     context = Context(
         past=past,
         past_known=torch.zeros(batch, sizes.context_length, sizes.num_known, device=device),
-        future_known=torch.zeros(batch, sizes.horizon, sizes.num_known, device=device),
+        future_known=torch.zeros(batch, sizes.horizon, sizes.num_known + sizes.static_layout.width, device=device),
         past_observed=torch.ones_like(past, dtype=torch.bool) if masked else None,
     )
     return tuple(tensor for tensor in context if tensor is not None)

@@ -16,6 +16,7 @@ from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.normalization import Statistics, forward_fill, window_spread
 from forecast.model.quantiles import Quantiles
 from forecast.model.response import Response
+from forecast.model.tokens import StaticEmbedding
 
 
 class Tokens(Protocol):
@@ -54,8 +55,8 @@ class Informer(nn.Module):
 
     `tokens` embeds the input of `encoder` and `decoder` and reads out the forecast. `combination` combines it with the
     forecast of `linear_path`, if there is one. `response` explains the targets by the known inputs of their own step;
-    the encoder-decoder forecasts the rest. `num_targets` is C_out. `quantiles` are the K levels of a model of
-    quantiles; empty for a point model.
+    the encoder-decoder forecasts the rest. `static` embeds the static inputs of a series. `num_targets` is C_out.
+    `quantiles` are the K levels of a model of quantiles; empty for a point model.
 
     Source: Zhou et al., "Informer: Beyond Efficient Transformer for Long Sequence Time-Series Forecasting", AAAI 2021,
     arXiv:2012.07436.
@@ -76,8 +77,10 @@ class Informer(nn.Module):
         num_targets: int,
         quantiles: Sequence[float] = (),
         response: Response | None = None,
+        static: StaticEmbedding | None = None,
     ) -> None:
         super().__init__()
+        self.static = static
         self.response = response
         self.add_module("tokens", tokens)
         self.encoder = encoder
@@ -100,7 +103,8 @@ class Informer(nn.Module):
             Context, shape (B, T, C_in), z-scores of the training split, targets first.
         past_known, future_known
             Inputs known in advance, such as calendar features, shapes (B, T, F) and (B, h, F), in the order of
-            `forecast.data.known.KnownLayout`.
+            `forecast.data.known.KnownLayout`. In a model with static inputs these follow in the last columns of
+            `future_known`, the same in each step.
         past_observed
             Boolean, shape (B, T, C_in), False where a value is missing; None if no value is missing. A missing value
             is the window's mean for the encoder-decoder, and the last value before it for the linear path. In
@@ -180,13 +184,16 @@ class Informer(nn.Module):
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the forecast of the encoder-decoder, z-scores of the training split, and the windows' level."""
-        count = self.num_targets
+        count, vector = self.num_targets, None
+        if self.static is not None:
+            future_known, inputs = future_known.tensor_split([-self.static.num_inputs], 2)
+            vector = self.static(inputs[:, 0])
         if self.response is not None:
             past = torch.cat([past[..., :count] - self.response(past_known), past[..., count:]], 2)
         normalized, statistics = self.normalization.normalize(past, past_observed)
         mask, query_mask = self.tokens.masks(past_observed)
-        memory = self.encoder(self.tokens.source(normalized, past_known), mask)
-        queries = self.tokens.queries(normalized, past_known, future_known)
+        memory = self.encoder(_added(self.tokens.source(normalized, past_known), vector), mask)
+        queries = _added(self.tokens.queries(normalized, past_known, future_known), vector)
         decoded = self.tokens.read_out(self.decoder(queries, memory, query_mask, self.encoder.output_mask(mask)))
         decoded = self.normalization.restore(decoded if self.rising is None else self.rising(decoded), statistics)
         if self.response is not None:
@@ -214,6 +221,13 @@ class Informer(nn.Module):
         filled = past if past_observed is None else forward_fill(past, past_observed)
         forecast: Tensor = self.linear_path(filled[..., : self.num_targets], past_known, future_known)
         return forecast
+
+
+def _added(tokens: Tensor, vector: Tensor | None) -> Tensor:
+    """Return tokens (B n, L, D) plus the vector (B, D) of each window, None for none."""
+    if vector is None:
+        return tokens
+    return tokens + vector.repeat_interleave(tokens.shape[0] // vector.shape[0], 0)[:, None]
 
 
 @contextmanager

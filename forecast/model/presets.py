@@ -18,7 +18,7 @@ from forecast.model.informer import Informer
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.normalization import NoNormalization, WindowNormalization
 from forecast.model.response import Response
-from forecast.model.tokens import PatchTokens, Sizes, StepTokens
+from forecast.model.tokens import PatchTokens, Sizes, StaticEmbedding, StepTokens
 
 __all__ = ["Mechanisms", "Sizes", "build"]
 
@@ -150,6 +150,7 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
         num_targets=sizes.num_targets,
         quantiles=sizes.quantiles,
         response=response,
+        static=_static(sizes, options.d_model),
     )
 
 
@@ -179,7 +180,13 @@ def informer(sizes: Sizes, mechanisms: Mechanisms, options: InformerOptions) -> 
         combination=Sum(),
         num_targets=sizes.num_targets,
         quantiles=sizes.quantiles,
+        static=_static(sizes, options.d_model),
     )
+
+
+def _static(sizes: Sizes, d_model: int) -> StaticEmbedding | None:
+    """Build the embedding of static inputs, after all layers, whose first weights do not depend on it."""
+    return StaticEmbedding(sizes.static_layout, d_model) if sizes.static_layout.width else None
 
 
 def _check_patches(sizes: Sizes, options: PatchInformerOptions, patch_length: int, stride: int) -> None:

@@ -10,6 +10,7 @@ from torch.nn import functional
 from forecast.attention.base import Mask
 from forecast.common.losses import levels_error
 from forecast.data.known import KnownLayout
+from forecast.data.static import MOST_SERIES
 from forecast.kernels.dropout import Dropout
 
 
@@ -21,7 +22,8 @@ class Sizes:
     calendar; `known_categories` and `past_categories` have the number of values of each categorical column.
     `known_look_back` is the stretch of known covariates before the forecast that the linear path reads; None: it reads
     no known covariates. `num_static` is S, the width of the static covariates of a target. `quantiles` are the K levels
-    of a forecast of quantiles; empty for a point forecast.
+    of a forecast of quantiles; empty for a point forecast. `static_numbers` is the number of static inputs of a series
+    that are numbers, and `static_categories` have the number of values of each that is a category.
     """
 
     num_targets: int
@@ -35,6 +37,8 @@ class Sizes:
     known_look_back: int | None = None
     num_static: int = 0
     quantiles: list[float] = field(default_factory=list)
+    static_numbers: int = 0
+    static_categories: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.quantiles and (reason := levels_error(self.quantiles)):
@@ -43,7 +47,9 @@ class Sizes:
         if not all(isinstance(value, int) and 1 <= value <= MOST_VALUES for value in values):
             raise ValueError(f"numbers of category values must be from 1 to {MOST_VALUES}: {values[:12]}")
         recent = self.known_look_back or 0
-        others = (self.num_known_covariates, recent, self.num_static, self.layout.num_calendar)
+        if not all(isinstance(value, int) and 1 <= value <= MOST_SERIES + 1 for value in self.static_categories):
+            raise ValueError(f"numbers of static values must be from 1 to {MOST_SERIES + 1}")
+        others = (self.num_known_covariates, recent, self.num_static, self.static_numbers, self.layout.num_calendar)
         if min(others) < 0 or recent > self.context_length:
             raise ValueError("numbers of known inputs are negative, or exceed the look-back")
 
@@ -58,6 +64,11 @@ class Sizes:
         categories, past = tuple(self.known_categories), tuple(self.past_categories)
         calendar = self.num_known - self.num_known_covariates - len(categories) - len(past)
         return KnownLayout(calendar, self.num_known_covariates, categories, past, self.known_look_back)
+
+    @property
+    def static_layout(self) -> KnownLayout:
+        """The static inputs of a series, which are the last columns of `future_known`."""
+        return KnownLayout(num_dense=self.static_numbers, categories=tuple(self.static_categories))
 
     @property
     def num_outputs(self) -> int:
@@ -76,6 +87,9 @@ MOST_VALUES = 10_000
 UNKNOWN_RATE = 0.02
 """Share of category values that training replaces by *unknown*, so that the model learns what to do with one."""
 
+STATIC_UNKNOWN_RATE = 0.1
+"""The same share for labels and ids of series: a new series has neither."""
+
 MOST_CATEGORY_WIDTH = 16
 """Largest width of the vector of a category."""
 
@@ -83,11 +97,12 @@ MOST_CATEGORY_WIDTH = 16
 class KnownEmbedding(nn.Module):
     """Known inputs, each category replaced by a learned vector: (..., F) to (..., `width`).
 
-    In training, some values become *unknown* at random (`UNKNOWN_RATE`).
+    In training, the share `unknown_rate` of the values becomes *unknown* at random.
     """
 
-    def __init__(self, layout: KnownLayout) -> None:
+    def __init__(self, layout: KnownLayout, unknown_rate: float = UNKNOWN_RATE) -> None:
         super().__init__()
+        self.unknown_rate = unknown_rate
         self.first = layout.first_category
         counts = (*layout.categories, *layout.past_categories)
         widths = [min(MOST_CATEGORY_WIDTH, 1 + values // 2) for values in counts]
@@ -99,9 +114,27 @@ class KnownEmbedding(nn.Module):
             return known
         values = known[..., self.first :].long()
         if self.training:
-            values = values * (torch.rand(values.shape, device=values.device) >= UNKNOWN_RATE)
+            values = values * (torch.rand(values.shape, device=values.device) >= self.unknown_rate)
         embedded = [table(values[..., place]) for place, table in enumerate(self.tables)]
         return torch.cat([known[..., : self.first], *embedded], -1)
+
+
+class StaticEmbedding(nn.Module):
+    """The static inputs of each series (B, K) as one vector (B, D), which every token of the series gets.
+
+    It is 0 before the first step, so that training begins without them.
+    """
+
+    def __init__(self, layout: KnownLayout, d_model: int) -> None:
+        super().__init__()
+        self.num_inputs = layout.width
+        self.embedding = KnownEmbedding(layout, STATIC_UNKNOWN_RATE)
+        self.project = nn.Linear(self.embedding.width, d_model, bias=False)
+        nn.init.zeros_(self.project.weight)
+
+    def forward(self, static: Tensor) -> Tensor:
+        vector: Tensor = self.project(self.embedding(static))
+        return vector
 
 
 def positions(length: int, d_model: int, like: Tensor) -> Tensor:

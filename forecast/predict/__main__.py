@@ -224,7 +224,7 @@ def predict(
         raise InputError("--ids and --picture: the model has one series: leave them out")
     forecaster.check_question(question)
     if attention is not None:
-        _announce(forecaster, attention)
+        _announce(forecaster.path, attention)
     hashes = _hashes(source, *known)
     series = _read(forecaster, source, known, chosen=model is None and list(runs) == ["latest"])
     _print_notes(source, series)
@@ -290,6 +290,8 @@ def _predict_panel(
         raise InputError(f"--layout {asked.layout}: the forecast of a long table has a column per target: leave it out")
     question = asked.question()
     forecaster.check_question(question)
+    if forecaster.attention is not None:
+        _announce(forecaster.path, forecaster.attention)
     hashes = _hashes(source, *known)
     series = forecaster.read(source, known, asked.ids)
     _print_notes(source, series)
@@ -303,8 +305,10 @@ def _predict_panel(
     picture = output.with_suffix(".png")
     outcome.draw(picture, drawn)
     outcome.complete(output, picture)
-    first = min(dates[0] for dates in forecast.dates)
-    print(f"{output}: {len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on; picture: {picture}")
+    first, count = min(dates[0] for dates in forecast.dates), len(forecaster.members)
+    mean = f", ensemble mean of {count} runs" if count > 1 else ""
+    steps = f"{len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on"
+    print(f"{output}: {steps}{mean}; picture: {picture}")
     for text in (outcome.interval_line(), outcome.ended_earlier()):
         if text:
             print(text)
@@ -351,17 +355,15 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
             raise InputError(f"--model {model}: belongs to one run: give one --run, or leave out --model")
         if attention is not None:
             raise InputError(f"--attention {attention}: needs one run: give one --run, or leave out --attention")
-        from forecast.predict.ensemble import Ensemble
+        from forecast.predict.ensemble import mean_of_runs
 
-        return Ensemble.load([Run.open_and_say(run).path for run in runs])
+        return mean_of_runs([Run.open_and_say(run).path for run in runs])
     if model is not None:
         return Forecaster.load_exported(model, runs[0] if runs else None)
     folder = Run.open_and_say(runs[0])
     if not is_of_panel(folder.path):
         return Forecaster.load(folder.path, attention)
-    if attention is not None:
-        raise InputError(f"--attention {attention}: not for a model of a long table: leave it out")
-    return PanelForecaster.load(folder.path)
+    return PanelForecaster.load(folder.path, attention)
 
 
 def _with_template(error: "MissingKnown", output: Path, inputs: Sequence[Path]) -> str:
@@ -409,15 +411,13 @@ def _file_of(forecaster: "Forecaster") -> str:
     return str(data["name"] if data["path"] is None else Path(data["path"]).name)
 
 
-def _announce(forecaster: "Forecaster | Ensemble", attention: str) -> None:
+def _announce(path: Path | None, attention: str) -> None:
     """Print a line about the attention that replaces that of training."""
-    from forecast.predict.forecaster import Forecaster
     from forecast.predict.transplanted import trained_attention
     from forecast.runs.run import Run
 
-    assert isinstance(forecaster, Forecaster)
-    assert forecaster.path is not None
-    run = Run(forecaster.path)
+    assert path is not None
+    run = Run(path)
     unchanged = (
         "; the forecast does not change: it is the linear path alone" if run.load_model().mixing_weight == 0 else ""
     )

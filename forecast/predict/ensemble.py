@@ -1,16 +1,17 @@
 """Ensembles: the mean of the forecasts of several runs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.predict.contexts import TrainedModel
 from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
@@ -24,6 +25,8 @@ from forecast.runs.run import Run
 from forecast.tables.repair import Policies
 from forecast.tables.roles import OPTIONS
 from forecast.tables.series import Series
+
+Member = TypeVar("Member", bound=TrainedModel)
 
 ALIKE = ("horizon", *(OPTIONS[role] for role in ("targets", "past", "known")), "time_column", "frequency", "policies")
 """Properties that must be equal in an ensemble; look-back, model and seed may differ."""
@@ -74,16 +77,7 @@ class Ensemble(Shown):
 
         `folder` is the folder of all of them.
         """
-        runs = [Run.open(path).path for path in paths]
-        for place, run in enumerate(runs):
-            if run.resolve() in [other.resolve() for other in runs[:place]]:
-                raise InputError(f"--run {run}: given twice, which would double its weight: give each run once")
-        first, *others = members = _reading_alike([Forecaster.load(run) for run in runs])
-        for run, other in zip(runs[1:], others, strict=True):
-            if difference := _difference(first, other):
-                cure = "give runs of the same data, targets and horizon"
-                raise InputError(f"{run}: cannot be averaged with {runs[0]}: {difference}: {cure}")
-        return cls(members, folder)
+        return cls(_members(_each_once(paths), Forecaster.load), folder)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
         """Read the files and check them for every member; return the series of the longest look-back."""
@@ -170,7 +164,35 @@ class Ensemble(Shown):
         return list(dict.fromkeys(text for member in self.members for text in member.warnings(series)))
 
 
-def _reading_alike(members: list[Forecaster]) -> list[Forecaster]:
+def mean_of_runs(paths: Sequence[str | os.PathLike[str]], folder: Path | None = None) -> Ensemble | PanelForecaster:
+    """Load the mean of the finished runs at `paths`; `folder` is the folder of all of them."""
+    runs = _each_once(paths)
+    if not any(map(is_of_panel, runs)):
+        return Ensemble.load(runs, folder)
+    first, *others = _members(runs, PanelForecaster.load)
+    return replace(first, others=tuple(others))
+
+
+def _each_once(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Return the run folders at `paths`; refuse one that is named twice."""
+    runs = [Run.open(path).path for path in paths]
+    for place, run in enumerate(runs):
+        if run.resolve() in [other.resolve() for other in runs[:place]]:
+            raise InputError(f"--run {run}: given twice, which would double its weight: give each run once")
+    return runs
+
+
+def _members(runs: Sequence[Path], opened: Callable[[Path], Member]) -> list[Member]:
+    """Return the models of runs; refuse those that cannot be averaged."""
+    first, *others = members = _reading_alike([opened(run) for run in runs])
+    for run, other in zip(runs[1:], others, strict=True):
+        if difference := _difference(first, other):
+            cure = "give runs of the same data, targets and horizon"
+            raise InputError(f"{run}: cannot be averaged with {runs[0]}: {difference}: {cure}")
+    return members
+
+
+def _reading_alike(members: list[Member]) -> list[Member]:
     """Return the members; if some read the known covariates and others do not, all get them."""
     if all(member.unread for member in members):
         return members
@@ -178,7 +200,7 @@ def _reading_alike(members: list[Forecaster]) -> list[Forecaster]:
     return [replace(each, contract=contract) for each, contract in zip(members, read, strict=True)]
 
 
-def _difference(first: Forecaster, other: Forecaster) -> str:
+def _difference(first: TrainedModel, other: TrainedModel) -> str:
     """Return the first difference that prevents averaging two forecasters; empty if none does."""
     for name in ALIKE:
         ours, theirs = getattr(first, name), getattr(other, name)
@@ -196,6 +218,8 @@ def _difference(first: Forecaster, other: Forecaster) -> str:
     for ours, theirs in ((one.mean, two.mean), (one.scale, two.scale)):
         if not np.array_equal(ours, theirs):
             return "its training split has another mean or standard deviation"
+    if first.contract.static != other.contract.static:
+        return "it reads other static covariates, or ids"
     return ""
 
 
@@ -223,7 +247,7 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
     """
     paths = with_members([path, *others])
     if len(paths) > 1:
-        return Ensemble.load(paths, None if others else Path(path))
+        return mean_of_runs(paths, None if others else Path(path))
     place = Path(paths[0])
     if str(path) != "latest" and place.suffix in FORMATS and not place.is_dir():
         return Forecaster.load_exported(place)

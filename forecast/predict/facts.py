@@ -99,6 +99,16 @@ def calibration_of_run(folder: Path, sizes: Sizes) -> Forms:
     return _checked(path.read_bytes(), path, sizes)
 
 
+def forms_of_run(folder: Path, sizes: Sizes, attention: str | None) -> Forms:
+    """Return the interval forms in a run folder; refuse them for an `attention` that replaces that of training."""
+    if attention is not None:
+        raise InputError(
+            f"--attention {attention}: intervals are calibrated for the attention of training: leave it out, or leave "
+            "out the levels"
+        )
+    return calibration_of_run(folder, sizes)
+
+
 def encoded(calibration: bytes) -> str:
     """Return the content of a calibration file as text, for an exported file."""
     return base64.b64encode(calibration).decode()
@@ -146,6 +156,8 @@ def check_manifest(contract: DataContract, sizes: Sizes, limits: TrainingRange |
         raise ValueError(f"numbers of targets, past covariates and known inputs are {data_sizes}")
     if replace(layout, look_back=sizes.known_look_back) != sizes.layout:
         raise ValueError("the known covariates have other kinds")
+    if contract.static.sizes != {key: getattr(sizes, key) for key in contract.static.sizes}:
+        raise ValueError("the static covariates have other kinds")
     numbers = contract.encoder.numbers
     expected = [numbers] if contract.roles.ids else [channels, [*channels, *numbers]]
     if limits is not None and list(limits.columns) not in expected:

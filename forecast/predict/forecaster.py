@@ -17,20 +17,20 @@ from forecast.data.calendar import future_index
 from forecast.data.known import UNSEEN
 from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.evaluation.adaptive import Forms
-from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.answer import answers, explained, known_warnings, warnings_of
 from forecast.predict.contexts import Model, TrainedModel
 from forecast.predict.explanation import Explained
 from forecast.predict.exported import open_exported
-from forecast.predict.facts import calibration_of_run, calibration_of_text
+from forecast.predict.facts import calibration_of_text, forms_of_run
 from forecast.predict.forecast import Forecast, Question
 from forecast.predict.history import History, Origins, before, read_history
 from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
 from forecast.predict.rolling import Rolling, blocks_of_series
 from forecast.predict.scores import network_forecasts, origins_of, score_table
+from forecast.predict.transplanted import transplanted
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
 from forecast.tables.frames import described, from_arrow
@@ -92,18 +92,13 @@ class Forecaster(TrainedModel):
             raise InputError(
                 f"{run.path}: a model of a long table: forecast with it alone, by forecast.predict or forecast.load"
             )
-        network = run.load_model() if attention is None else _transplanted(run, attention)
+        network = run.load_model() if attention is None else transplanted(run, attention)
 
         def model(scaler: Scaler | SeriesScaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
         def forms(sizes: Sizes) -> Forms:
-            if attention is not None:
-                raise InputError(
-                    f"--attention {attention}: intervals are calibrated for the attention of training: leave it out, "
-                    "or leave out the levels"
-                )
-            return calibration_of_run(run.path, sizes)
+            return forms_of_run(run.path, sizes, attention)
 
         return cls.of_manifest(run.manifest(), model, run.path / MANIFEST, forms, attention)
 
@@ -430,9 +425,3 @@ class Forecaster(TrainedModel):
             raise InputError(f"predict takes a DataFrame with the columns {needed}: this is {described(data)}")
         assert isinstance(data, pd.Series)
         return data.to_frame(self.columns[0])
-
-
-def _transplanted(run: Run, attention: str) -> Informer:
-    from forecast.predict.transplanted import attention_named, transplant
-
-    return transplant(run, attention_named(attention))

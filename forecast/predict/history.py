@@ -1,7 +1,7 @@
 """The past of a table, cut so that each forecast of a backtest reads only what was known when it began."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -167,8 +167,6 @@ class History:
         The origins, as places on the grid.
     left_out
         Number of origins that no series can be forecast from.
-    unknown
-        Number of series that training did not have.
     """
 
     model: TrainedModel
@@ -176,7 +174,6 @@ class History:
     whole: Rows
     places: np.ndarray
     left_out: int = 0
-    unknown: int = 0
 
     @property
     def times(self) -> pd.DatetimeIndex:
@@ -230,31 +227,28 @@ def read_history(
     frame: pd.DataFrame,
     origins: Origins,
     source: str = "the frame",
-    trained: Collection[Id] | None = None,
 ) -> History:
     """Return a table for a backtest of a model; raise InputError if it does not fit or has no origin.
 
     `checked` reads and checks a table as `predict` does. Values after the last origin are only compared with: they may
-    be missing, or wrong. `trained` are the series of training; others are left out.
+    be missing, or wrong.
     """
     whole = _rows_of(_as_written(model.contract, frame, source), model.frequency)
-    known = np.array([trained is None or name in trained for name in whole.names])
     whole_past = History(model, whole, whole, np.empty(0, np.int64))
     wanted = origins.places(whole.grid, model.horizon)
     ready = [whole_past.ready(place) if place else np.empty(0, np.int64) for place in wanted.tolist()]
-    ready = [codes[known[codes]] for codes in ready]
     kept = np.array([len(codes) > 0 for codes in ready])
     if not kept.any():
         raise InputError(
             f"{source}: no forecast can begin from {whole.grid[wanted[0]]} to {whole.grid[wanted[-1]]}: each needs "
-            f"{model.least_context} rows before it of a series of training, a target value in the last, and one after "
+            f"{model.least_context} rows before it, a target value in the last, and one after "
             "it: start later"
         )
     places = wanted[kept]
     codes = np.unique(np.concatenate(ready))
     table = _cut(model.contract, whole, codes, int(places[-1]), source)
     past = Rows(checked(table, source), whole.grid)
-    return History(model, past, whole, places, int((~kept).sum()), int((~known).sum()))
+    return History(model, past, whole, places, int((~kept).sum()))
 
 
 def rows_before(contract: DataContract, frame: pd.DataFrame, time: pd.Timestamp, source: str) -> pd.DataFrame:
@@ -262,7 +256,7 @@ def rows_before(contract: DataContract, frame: pd.DataFrame, time: pd.Timestamp,
     series = _as_written(contract, frame, source, contract.roles)
     table = decode_labels(series.measured, series.labels).rename_axis(index=contract.time_column)
     if series.ids is not None:
-        table = table.assign(**series.ids.frame(series.ids.of_rows).set_axis(table.index))
+        table = table.assign(**series.ids.described(series.ids.of_rows).set_axis(table.index))
     return table[table.index < time].reset_index()
 
 
@@ -299,7 +293,7 @@ def _cut(contract: DataContract, whole: Rows, codes: np.ndarray, last: int, sour
     later = np.asarray(pd.DatetimeIndex(frame.index) >= whole.grid[last])
     _refuse_gaps(contract, series, later, source)
     frame.loc[later, blank] = np.nan
-    pieces = [frame if ids is None else frame.assign(**ids.frame(ids.of_rows).set_axis(frame.index))]
+    pieces = [frame if ids is None else frame.assign(**ids.described(ids.of_rows).set_axis(frame.index))]
     for ahead in series.ahead:
         more = ahead.frame
         if ids is not None:
@@ -358,8 +352,8 @@ def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.
     rows = np.concatenate([np.arange(*pair) for pair in zip(low, high, strict=True)])
     steps = own.steps[codes] + low - offsets[:-1][codes]
     ends = np.concatenate([[0], np.cumsum(high - low)])
-    names = tuple(own.names[code] for code in codes)
-    ids = replace(own, names=names, offsets=ends, steps=steps - steps.min())
+    names, static = tuple(own.names[code] for code in codes), own.static.iloc[codes]
+    ids = replace(own, names=names, offsets=ends, steps=steps - steps.min(), static=static)
     observed = None if series.observed is None else series.observed[rows]
     return replace(series, frame=series.frame.iloc[rows], observed=observed, ids=ids), ends[:-1] + stops - low
 

@@ -1,11 +1,12 @@
 """Forecasts of many series: a trained model of a panel, and the steps after each series of a long table."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,20 +17,22 @@ from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import seasonal_period
 from forecast.data.scaler import SeriesScaler, rounded
+from forecast.evaluation.adaptive import Forms, stretched
 from forecast.evaluation.intervals import middle
-from forecast.evaluation.limits import Limits
 from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
+from forecast.model.presets import Sizes
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.explanation import Explained
-from forecast.predict.facts import calibration_of_run
+from forecast.predict.facts import forms_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.history import History, Origins, around, read_history
 from forecast.predict.input import MissingColumns, check_columns, read_as_trained, without_training_options
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
+from forecast.predict.transplanted import transplanted
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
 from forecast.tables.frames import as_frame
@@ -44,6 +47,23 @@ Wanted = str | int | Sequence[str | int | Id]
 
 BATCH = 256
 """Series that are forecast together."""
+
+
+class Units(NamedTuple):
+    """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any.
+
+    `codes` (S,) are their places in training, -1 for a new one.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    codes: Tensor
+    static: Tensor | None
+
+    def at(self, places: Tensor) -> "Units":
+        """Return the units of the series at places (B,)."""
+        static = None if self.static is None else self.static[places]
+        return Units(self.mean[places], self.scale[places], self.codes[places], static)
 
 
 @dataclass(frozen=True)
@@ -100,6 +120,16 @@ class PanelForecast:
         return pd.concat([ids, pd.Series(times, name=self.time_column), frame], axis=1)
 
 
+def mean_of_panels(forecasts: Sequence[PanelForecast]) -> PanelForecast:
+    """Return the mean of several forecasts of the same series, and of their interval ends."""
+    ends = {
+        level: tuple(np.mean([one.ends[level][side] for one in forecasts], axis=0) for side in (0, 1))
+        for level in forecasts[0].ends
+    }
+    values = np.mean([one.values for one in forecasts], axis=0)
+    return replace(forecasts[0], values=values, ends={level: (low, high) for level, (low, high) in ends.items()})
+
+
 def _is_of(name: str, target: str) -> bool:
     return name == target or name.startswith((f"{target}_lower_", f"{target}_upper_", f"{target}_naive"))
 
@@ -111,21 +141,45 @@ def is_of_panel(run: Path) -> bool:
     return isinstance(data, dict) and bool(data.get("id_columns"))
 
 
+@dataclass(frozen=True, repr=False)
 class PanelForecaster(TrainedModel):
-    """Trained model of many series that forecasts long tables in original units; `forecast.load` returns one."""
+    """Trained model of many series that forecasts long tables in original units; `forecast.load` returns one.
+
+    Attributes
+    ----------
+    others
+        Models of other runs on the same data: the forecast is the mean of all.
+    """
 
     model: Informer
+    others: "tuple[PanelForecaster, ...]" = field(default=(), repr=False)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PanelForecaster":
-        """Load the finished run of a panel at `path`."""
+    def load(cls, path: str | os.PathLike[str], attention: str | None = None) -> "PanelForecaster":
+        """Load the finished run of a panel at `path`; `attention` as for `Forecaster.load`."""
         run = Run.open(path)
-        network = run.load_model()
-        loaded = cls.of_manifest(
-            run.manifest(), lambda _: network, run.path / MANIFEST, lambda sizes: calibration_of_run(run.path, sizes)
-        )
+        if not is_of_panel(run.path):
+            raise InputError(
+                f"{run.path}: a model of one series, which a model of a long table cannot be averaged with"
+            )
+        network = run.load_model() if attention is None else transplanted(run, attention)
+
+        def forms(sizes: Sizes) -> Forms:
+            return forms_of_run(run.path, sizes, attention)
+
+        loaded = cls.of_manifest(run.manifest(), lambda _: network, run.path / MANIFEST, forms, attention)
         assert isinstance(loaded, PanelForecaster)
         return loaded
+
+    @property
+    def members(self) -> "tuple[PanelForecaster, ...]":
+        """All models whose forecasts are averaged, this one first."""
+        return (self, *self.others)
+
+    def check_question(self, question: Question) -> None:
+        TrainedModel.check_question(self, question)
+        for other in self.others:
+            other.check_question(question)
 
     @property
     def scales(self) -> SeriesScaler:
@@ -187,14 +241,17 @@ class PanelForecaster(TrainedModel):
         Raises
         ------
         InputError
-            If columns or frequency differ from training, values are invalid, or a series was not in training.
+            If columns or frequency differ from training, or values are invalid.
+        UserWarning
+            A warning, not an error: if training did not have a series, or one of its labels.
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         """
         question = Question(tuple(levels), quantile, False, beyond_training)
-        return self.answer(self._series(frame, known, ids), question).table(
-            self.decimals, naive=False, whole=self.whole
-        )
+        series = self._series(frame, known, ids)
+        for note in self._news(series):
+            warnings.warn(note, UserWarning, stacklevel=2)
+        return self.answer(series, question).table(self.decimals, naive=False, whole=self.whole)
 
     def score(self, frame: Any, known: Any = None, *, ids: Wanted = ()) -> pd.DataFrame:
         """Return the errors of the forecasts of each series of `frame`, on horizons that do not overlap.
@@ -219,11 +276,10 @@ class PanelForecaster(TrainedModel):
             If `frame` does not fit the model, or has too few rows.
         """
         count = len(self.targets)
-
-        def scale_of(ids: Ids) -> np.ndarray:
-            return self.scales.scale[[self._code[name] for name in ids.names]][:, None, :count]
-
-        return panel_scores(self, self._series(frame, known, ids), self.forecast_from, scale_of)
+        series = self._series(frame, known, ids)
+        assert series.ids is not None
+        scale = self.units_of(series, series.ids.offsets[1:]).scale.numpy()
+        return panel_scores(self, series, self.forecast_from, scale[:, None, :count])
 
     def plot(
         self,
@@ -270,8 +326,8 @@ class PanelForecaster(TrainedModel):
         """Forecast each series from every origin of a stretch of `frame`; see `Forecaster.backtest`.
 
         The column series has the id, several labels joined by a comma, and the column target the name of the target. A
-        series without `least_context` rows before an origin, or without a value after it, is left out there. So is one
-        that training did not have.
+        series without `least_context` rows before an origin, or without a value after it, is left out there. One that
+        training did not have is scaled by its rows before the origin.
         """
         return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
 
@@ -288,28 +344,28 @@ class PanelForecaster(TrainedModel):
         """Return the point forecast of the only series of a checked panel, to be explained."""
         ids = series.ids
         assert ids is not None
+        if self.others:
+            raise InputError("an ensemble: the forecast of one run is explained: name one")
         if len(ids) != 1:
             raise InputError(f"--ids: {len(ids):,} series: the forecast of one is explained: name one with --ids")
         return self._explained(series, ids.offsets[1:])
 
     def _explained(self, series: Series, stops: np.ndarray) -> Explained:
         """Return the point forecasts of a panel from the rows `stops` (S,), to be explained."""
-        assert series.ids is not None
-        inputs, count = PanelInputs.of(self, series, stops, beyond_training=True), len(self.targets)
-        codes = torch.tensor([self._code[name] for name in series.ids.names])
+        inputs = PanelInputs.of(self, series, stops, beyond_training=True)
+        units, places, count = self.units_of(series, stops), torch.arange(len(stops)), len(self.targets)
 
         def forward(windows: Context) -> Tensor:
-            every = codes.repeat(len(windows.past) // len(codes))
-            mean, scale = (torch.from_numpy(table[every.numpy()]) for table in (self.scales.mean, self.scales.scale))
-            found = self._quantiles(Inputs(*windows), every, mean, scale, Question())[..., 0]
-            return found.double() * scale[:, None, :count] + mean[:, None, :count]
+            every = units.at(places.repeat(len(windows.past) // len(places)))
+            found = self._quantiles(Inputs(*windows), every, Question())[..., 0]
+            return found.double() * every.scale[:, None, :count] + every.mean[:, None, :count]
 
-        return Explained(self.contract, Context(*inputs.at(np.arange(len(codes)))), inputs.dates[0], forward)
+        return Explained(self.contract, Context(*inputs.at(np.arange(len(stops)))), inputs.dates[0], forward)
 
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
-        history = read_history(self, self.checked, frame, origins, source, set(self.scales.names))
+        history = read_history(self, self.checked, frame, origins, source)
 
         def explained(place: int) -> tuple[Sequence[Id], Explained]:
             series, stops = around(history, place, history.ready(place))
@@ -351,13 +407,33 @@ class PanelForecaster(TrainedModel):
         with without_training_options():
             series = series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=True)
         contract.clock.check(pd.DatetimeIndex(series.frame.index), source)
-        series = self._of_training(series, source, ids)
+        series = self._asked_for(series, source, ids)
         contract.encoder.check_range(series.frame, source)
         past = decode_labels(series.frame[contract.encoder.categorical], series.labels)
-        return replace(series, notes=(*notes, *series.notes, *contract.encoder.unknown_notes(past)))
+        return replace(
+            series, notes=(*notes, *series.notes, *contract.encoder.unknown_notes(past), *self._news(series))
+        )
 
-    def _of_training(self, series: Series, source: str, ids: Wanted) -> Series:
-        """Return the panel with the series that are asked for; refuse those that training did not have."""
+    def new_ids(self, ids: Ids) -> list[Id]:
+        """Return the series that training did not have."""
+        return [name for name in ids.names if name not in self._code]
+
+    def _news(self, series: Series) -> list[str]:
+        """Return notes on new series, and on static covariates that are missing or new."""
+        ids, static = series.ids, self.contract.static
+        assert ids is not None
+        notes = static.encoder.unknown_notes(ids.static)
+        if missing := [name for name in static.columns if name not in ids.static or ids.static[name].isna().any()]:
+            notes.append(f"static covariates without a value for all series, unknown there: {', '.join(missing)}")
+        if new := self.new_ids(ids):
+            named = "; ".join(shown_id(ids.columns, name) for name in new[:NAMED])
+            more, own = " …" if len(new) > NAMED else "", ", with an unknown id" if static.num_ids else ""
+            count = f"{len(new):,} of {len(ids):,} series were not in training"
+            notes.append(f"{count}: {named}{more}: scaled by their own rows{own}")
+        return notes
+
+    def _asked_for(self, series: Series, source: str, ids: Wanted) -> Series:
+        """Return the panel with the series that are asked for; refuse those that are too short."""
         own = series.ids
         assert own is not None
         if asked := _joined(ids):
@@ -372,14 +448,6 @@ class PanelForecaster(TrainedModel):
             raise InputError(
                 f"{source}, {shown_id(own.columns, own.empty[0])}: no target has a value ({len(own.empty):,} such "
                 "series): add values, or name the others with --ids (ids=[…] in Python)"
-            )
-        trained = set(self.scales.names)
-        if unknown := [name for name in own.names if name not in trained]:
-            named = "; ".join(shown_id(own.columns, name) for name in unknown[:NAMED])
-            more = " …" if len(unknown) > NAMED else ""
-            raise InputError(
-                f"{source}: {len(unknown):,} of {len(own):,} series were not in training: {named}{more}: train again "
-                "with them, or name the others with --ids (ids=[…] in Python)"
             )
         if (short := own.lengths < self.least_context).any():
             place = int(np.argmax(short))
@@ -425,18 +493,20 @@ class PanelForecaster(TrainedModel):
         All batches have the size `batch`, the last one filled up; None: the last one is smaller, and the last digits of
         its forecasts may differ.
         """
+        if self.others:
+            alone = replace(self, others=())
+            members = (alone, *self.others)
+            return mean_of_panels([model.forecast_from(series, stops, question, batch=batch) for model in members])
         ids = series.ids
         assert ids is not None
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
-        codes = np.array([self._code[name] for name in ids.names])
-        mean, scale = (torch.from_numpy(table[codes]) for table in (self.scales.mean, self.scales.scale))
+        units = self.units_of(series, stops)
         size = len(ids) if batch is None else -(-len(ids) // batch) * batch
-        found = [
-            self._quantiles(inputs.at(part.numpy()), torch.from_numpy(codes)[part], mean[part], scale[part], question)
-            for part in torch.arange(size).clamp(max=len(ids) - 1).split(batch or BATCH)
-        ]
+        places = torch.arange(size).clamp(max=len(ids) - 1).split(batch or BATCH)
+        found = [self._quantiles(inputs.at(part.numpy()), units.at(part), question) for part in places]
         count = len(self.targets)
-        values = torch.cat(found)[: len(ids)].double() * scale[:, None, :count, None] + mean[:, None, :count, None]
+        values = torch.cat(found)[: len(ids)].double() * units.scale[:, None, :count, None]
+        values = values + units.mean[:, None, :count, None]
         dates = list(inputs.dates)
         for place in range(values.shape[-1]):
             flat = values[..., place].flatten(0, 1).numpy()
@@ -450,38 +520,52 @@ class PanelForecaster(TrainedModel):
         naive = seasonal_naive(series, stops, self.targets, seasonal_period(self.frequency), self.horizon)
         return PanelForecast(ids, dates, point, naive, self.targets, self.time_column, ends)
 
-    def place_of(self, name: Id) -> int:
-        """Return the place of a series in training."""
-        return self._code[name]
+    def units_of(self, series: Series, stops: np.ndarray) -> Units:
+        """Return the units of the series of a panel: of training, or of the rows before `stops` (S,) for a new one."""
+        ids = series.ids
+        assert ids is not None
+        codes = np.array([self._code.get(name, -1) for name in ids.names])
+        mean, scale, new = self.scales.mean[codes], self.scales.scale[codes], codes < 0
+        if new.any():
+            of = ids.of_rows
+            rows = np.flatnonzero(new[of] & (np.arange(len(of)) < stops[of]))
+            values = series.frame[self.channels].to_numpy(np.float64)[rows]
+            places, observed = (np.cumsum(new) - 1)[of[rows]], series.observed_of(self.channels, rows)
+            mean[new], scale[new] = self.scales.of_new(values, places, int(new.sum()), observed)
+        static = self.contract.static.inputs(ids.static, codes)
+        tensors = (torch.from_numpy(table) for table in (mean, scale, codes))
+        return Units(*tensors, None if static is None else torch.from_numpy(static))
 
     @cached_property
     def _code(self) -> dict[Id, int]:
         return {name: place for place, name in enumerate(self.scales.names)}
 
-    def _quantiles(self, inputs: Inputs, codes: Tensor, mean: Tensor, scale: Tensor, question: Question) -> Tensor:
+    def _quantiles(self, inputs: Inputs, units: Units, question: Question) -> Tensor:
         """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
-        count = len(self.targets)
-        past, observed = ((inputs.past - mean[:, None]) / scale[:, None]).float(), inputs.past_observed
+        count, observed = len(self.targets), inputs.past_observed
+        past = ((inputs.past - units.mean[:, None]) / units.scale[:, None]).float()
+        future = inputs.future_known
+        if units.static is not None:
+            future = torch.cat([future, units.static[:, None].expand(-1, self.horizon, -1)], 2)
         network = self.model
         forward = network.forward_quantiles if network.levels else network
-        output = forward(past, inputs.past_known, inputs.future_known, observed)
+        output = forward(past, inputs.past_known, future, observed)
         seen = None if observed is None else observed[..., :count]
-        limits = self._scaled_limits.at(past[..., :count], seen, self.horizon, codes, inputs.future_known)
+        assert self.facts is not None
+        scaled = self.facts.limits.scaled(units.mean[:, :count].numpy(), units.scale[:, :count].numpy())
+        limits = scaled.at(past[..., :count], seen, self.horizon, torch.arange(len(past)), inputs.future_known)
         output = limits.clip(output)
         point = middle(output)
         if question.is_plain:
             return point[..., None]
         spread = window_spread(past[..., :count], seen)
-        quantiles = self.forms.plain.each_quantile(output, spread, question.quantiles)
-        near = limits.near(point, spread)
+        near, form = limits.near(point, spread), self.forms.adaptive
+        if form is not None:
+            own = form.of_series(units.codes)
+            output, spread = stretched(output, own), spread * own
+        quantiles = self.forms.default.each_quantile(output, spread, question.quantiles)
         ended = [near.end(*pair) for pair in zip(quantiles, question.quantiles, strict=True)]
         return torch.stack([point, *ended], -1)
-
-    @property
-    def _scaled_limits(self) -> Limits:
-        assert self.facts is not None
-        count = len(self.targets)
-        return self.facts.limits.scaled(self.scales.mean[:, :count], self.scales.scale[:, :count])
 
 
 def _joined(ids: Wanted) -> list[str]:

@@ -78,7 +78,16 @@ class PanelOutcome:
         """Write a workbook again, with the scores of the model and the picture; do nothing to other files."""
         if is_workbook(output):
             table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
-            write_table(output, table, index=False, scores=scores_of([self.forecaster.path]), picture=picture)
+            write_table(
+                output,
+                table,
+                index=False,
+                scores=scores_of([one.path for one in self.forecaster.members]),
+                picture=picture,
+            )
+
+    def _form(self) -> str:
+        return "plain" if self.forecaster.forms.adaptive is None else "by series"
 
     def _sidecar(self, table: pd.DataFrame) -> dict[str, Any]:
         model, facts = self.forecaster, self.forecaster.facts
@@ -87,7 +96,9 @@ class PanelOutcome:
         season = seasonal_period(model.frequency)
         return {
             "program": program_version(),
-            "models": [{"path": str(model.path), "weights_sha256": facts.weights}],
+            "models": [
+                {"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members if one.facts
+            ],
             "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},
             "known": [{"file": path.name, "sha256": self.hashes.get(path)} for path in self.known],
             "forecast": {
@@ -101,9 +112,10 @@ class PanelOutcome:
             },
             "value": value_name(self.question),
             "levels": list(self.question.levels),
-            "intervals": None if self.question.is_plain else {"calibration": facts.calibration, "form": "plain"},
+            "intervals": None if self.question.is_plain else {"calibration": facts.calibration, "form": self._form()},
             "naive": f"seasonal naive ({season_name(season, model.frequency)})" if season > 1 else "last value",
             "columns": [str(name) for name in table.columns],
+            "not_in_training": [list(name) for name in model.new_ids(self.forecast.ids)],
             "warnings": self.warnings,
         }
 
@@ -142,8 +154,7 @@ class PanelOutcome:
         found = model.forecast_from(earlier, stops, Question(beyond_training=True))
         rows = stops[:, None] + np.arange(model.horizon)
         truth = earlier.measured[self.forecast.targets].to_numpy(np.float64)[rows]
-        codes = [model.place_of(name) for name in earlier.ids.names]
-        scale = model.scales.scale[codes, 0]
+        scale = model.units_of(earlier, stops).scale[:, 0].numpy()
         errors = mean_errors(found.values[..., 0], truth[..., 0]) / scale
         return [int(enough[place]) for place in best_median_worst(errors)], (
             f"best, median and worst three of {len(ids):,} series, by the error of the forecast one horizon before"

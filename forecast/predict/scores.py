@@ -16,7 +16,6 @@ from forecast.predict.answer import limits_of
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.forecast import Question
 from forecast.predict.history import time_of
-from forecast.tables.panel import Ids
 from forecast.tables.series import Series, only
 
 AT_ONCE = 256
@@ -86,12 +85,12 @@ def panel_scores(
     model: TrainedModel,
     series: Series,
     forecast_from: Callable[[Series, np.ndarray, Question], Any],
-    scale_of: Callable[[Ids], np.ndarray],
+    scale: np.ndarray,
 ) -> pd.DataFrame:
     """Return the scores of a model of many series on horizons that do not overlap, counted back from each end.
 
-    `forecast_from` returns the `PanelForecast` from one row of each series on, `scale_of` the standard deviations
-    (S, 1, C) of the targets.
+    `forecast_from` returns the `PanelForecast` from one row of each series on. `scale` (S, 1, C) are the standard
+    deviations of the targets.
     """
     ids, horizon = series.ids, model.horizon
     assert ids is not None
@@ -105,7 +104,7 @@ def panel_scores(
         places = ids.offsets[1:][enough, None] - back + np.arange(horizon)
         seen = None if observed is None else np.asarray(observed)[places]
         for name, made in (("model", found.values), ("naive", found.naive)):
-            sums[name] += error_sums(made - values[places], seen, scale_of(part.ids))
+            sums[name] += error_sums(made - values[places], seen, scale[enough])
     if not sums["model"][0]:
         raise InputError(
             f"the frame has at most {ids.lengths.max():,} rows of a series: a score needs {model.least_context:,} and "

@@ -46,6 +46,11 @@ def transplant(run: Run, attention: Variant) -> Informer:
     return network.eval()
 
 
+def transplanted(run: Run, attention: str) -> Informer:
+    """Return a model with the run's weights and the self-attention that a word names."""
+    return transplant(run, attention_named(attention))
+
+
 def _check(weights: dict[str, Tensor], expected: dict[str, Tensor], trained: str, attention: str) -> None:
     """Raise InputError if names or shapes of the run's weights differ from those of the new model."""
     for name in sorted(expected.keys() - weights.keys()):

@@ -71,7 +71,7 @@ NOT_SCORED = (
 
 INPUTS = (
     *(key for key in OPTIONS.values() if key != "targets"),
-    *("static_covariates", "categorical"),
+    *("categorical", "id_embedding"),
     *("holidays", "holidays_before", "holidays_after", "calendar"),
 )
 """Keys of `data` for the model's other inputs; they differ between settings, not data."""

@@ -15,6 +15,7 @@ import torch
 
 from forecast.common.files import flatten, look_up
 from forecast.data.training_range import TrainingRange
+from forecast.evaluation.adaptive import LEAST_OF_SERIES
 from forecast.evaluation.baselines import EVERY
 from forecast.evaluation.coverage import coverage_facts
 from forecast.evaluation.evaluate import Row
@@ -62,6 +63,7 @@ def assemble(
         parts["test"]["by_series"] = _by_series(rows, targets, scale)
     else:
         parts["test"]["worst_series"] = _worst_series(model, ids)
+        parts["test"]["coverage_by_series"] = _coverage_by_series(model, ids)
     baselines = {name: scored[name] for name in EVERY if name in scored}
     for name, row in rows.items():
         if (
@@ -175,12 +177,28 @@ def _worst_series(model: Row, ids: Ids) -> dict[str, IntervalScores]:
     }
 
 
+COVERED = 0.6, 0.95
+"""Coverages of the 80 % interval in a single series that are usual by chance."""
+
+
+def _coverage_by_series(model: Row, ids: Ids) -> dict[str, float | None]:
+    """Return deciles of the 80 % coverage of the series with enough windows, and the share of them within `COVERED`."""
+    scores = series_scores(model, ids)
+    horizon = len(model.test.sums.count)
+    known = scores.loc[scores["targets"] >= LEAST_OF_SERIES * horizon, "coverage_80"].dropna().to_numpy()
+    if not len(known):
+        return {"series": 0}
+    low, middle, high = np.quantile(known, [0.1, 0.5, 0.9]).tolist()
+    within = float(((known >= COVERED[0]) & (known <= COVERED[1])).mean())
+    return {"series": len(known), "low": low, "median": middle, "high": high, "within": within}
+
+
 def _or_none(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
 def series_scores(row: Row, ids: Ids) -> pd.DataFrame:
-    """Return the test scores of each series of a panel: its id, MASE, SQL, WAPE, RMSE, and number of targets."""
+    """Return the test scores of each series of a panel: id, MASE, SQL, WAPE, RMSE, coverage, and number of targets."""
     assert row.test.by_id is not None
     columns = row.test.by_id.by_series()
     return pd.concat([ids.frame(np.arange(len(ids))), pd.DataFrame(columns)], axis=1)

@@ -31,6 +31,7 @@ DECILES = tuple(tenths / 10 for tenths in range(1, 10))
 
 PRECISIONS = ("32-true", "bf16-mixed")
 PLACEMENTS = ("auto", "device", "mapped")
+WINDOWS, BY_SERIES = "windows", "series"
 ACCELERATORS = ("auto", "cpu", "gpu", "cuda")
 
 
@@ -58,6 +59,11 @@ class TrainingSettings:
         unit="windows",
         default=MOST_WINDOWS,
         least=1,
+    )
+    sampling: str = option(
+        "Training windows of a long table: each equally often (windows), or each series equally often (series).",
+        default=WINDOWS,
+        choices=(WINDOWS, BY_SERIES),
     )
     first_origin: int | None = option(
         "Row of the first training target; null: the first with a whole look-back.", unit="row", least=1

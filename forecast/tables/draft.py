@@ -200,8 +200,9 @@ def with_chosen_columns(draft: Draft) -> Draft:
     check_present(draft.roles.ids, list(draft.table.columns), source, "data.id_columns")
     if time_column in draft.roles.ids:
         raise InputError(f"{source}: {time_column!r} is the time column, not an id: correct data.id_columns")
-    chosen = _choose(draft.table, [time_column, *draft.roles.ids], draft.roles.columns, source)
-    unused = [name for name in draft.table.columns if name not in (time_column, *draft.roles.ids, *chosen)]
+    others = [time_column, *draft.roles.ids, *(draft.roles.fixed or ())]
+    chosen = _choose(draft.table, others, draft.roles.columns, source)
+    unused = [name for name in draft.table.columns if name not in (*others, *chosen)]
     return replace(draft, chosen=chosen, unused=unused)
 
 

@@ -13,7 +13,7 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted, is_plain
 from forecast.tables.draft import Draft
 from forecast.tables.flaws import Flaw, list_word, refuse
-from forecast.tables.labels import label_of
+from forecast.tables.labels import decode_labels, encode_covariates, label_of
 from forecast.tables.numbers import has_value, to_numbers
 from forecast.tables.repair import DOUBLED_WORD, merge_columns, merge_rows
 from forecast.tables.roles import USUAL_IDS
@@ -47,6 +47,8 @@ class Ids:
         Number of rows before each series, which repeat its first one.
     empty
         Ids in the table that have no target value, and so no row here.
+    static
+        The static covariates, a row for each series: float64, or labels as text; an empty cell is NaN.
     """
 
     columns: tuple[str, ...]
@@ -55,6 +57,7 @@ class Ids:
     steps: np.ndarray = field(repr=False)
     padding: int = 0
     empty: tuple[Id, ...] = ()
+    static: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -92,12 +95,18 @@ class Ids:
         """Return the series at rising places alone, whose rows follow one another."""
         offsets = np.concatenate([[0], np.cumsum(self.lengths[places])])
         steps = self.steps[places] - int(self.steps[places].min())
-        return replace(self, names=tuple(self.names[place] for place in places), offsets=offsets, steps=steps)
+        names, static = tuple(self.names[place] for place in places), self.static.iloc[places]
+        return replace(self, names=names, offsets=offsets, steps=steps, static=static)
 
     def frame(self, places: np.ndarray) -> pd.DataFrame:
         """Return the ids at places (n,) as columns of text."""
         labels = np.array(self.names, dtype=object).reshape(len(self), len(self.columns))
         return pd.DataFrame(labels[places], columns=list(self.columns))
+
+    def described(self, places: np.ndarray) -> pd.DataFrame:
+        """Return the ids at places (n,) as columns of text, and their static covariates."""
+        static = self.static.iloc[places].reset_index(drop=True)
+        return pd.concat([self.frame(places), static], axis=1)
 
 
 def shown_id(columns: Sequence[str], labels: Id) -> str:
@@ -139,7 +148,7 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
     labels, codes_of = [], []
     for name in columns:
         codes, values = pd.factorize(table[name])
-        names = [label_of(value) for value in values]
+        names = [label_of(value) for value in values]  # of each value once, not of each row
         if (empty := (codes < 0) | np.array([not label for label in names] + [True])[codes]).any():
             row = rows[int(np.argmax(empty))]
             raise InputError(
@@ -154,10 +163,14 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
         merged = {label: number for number, label in enumerate(sorted(set(names), key=_sort_key))}
         codes_of.append(np.array([merged[label] for label in names])[codes])
         labels.append(list(merged))
-    joined = np.zeros(len(table), dtype=np.int64)
-    for codes, names in zip(codes_of, labels, strict=True):
-        joined = joined * len(names) + codes
-    present, place = np.unique(joined, return_inverse=True)
+    joined, size = codes_of[0], len(labels[0])
+    for codes, names in zip(codes_of[1:], labels[1:], strict=True):
+        joined, size = joined * len(names) + codes, size * len(names)
+    if size <= len(joined):  # a table of them is faster than a sort of the rows
+        present = np.flatnonzero(np.bincount(joined, minlength=size))
+        place = np.searchsorted(present, np.arange(size))[joined]
+    else:
+        present, place = np.unique(joined, return_inverse=True)
     ids: list[list[str]] = []
     for names in reversed(labels):
         ids.append([names[code] for code in present % len(names)])
@@ -198,8 +211,11 @@ class Piece:
 
 def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, tuple[str, ...]]:
     """Return the rows by series and time, and a note if doubled rows were merged; refuse them if they may not be."""
-    order = np.lexsort((draft.times.asi8, coded.codes))
-    piece = Piece(coded.codes, draft.times, values, draft.rows).at(order)
+    piece, order = Piece(coded.codes, draft.times, values, draft.rows), np.arange(len(values))
+    later, ahead = np.diff(coded.codes), np.diff(draft.times.asi8)
+    if ((later < 0) | ((later == 0) & (ahead < 0))).any():
+        order = np.lexsort((draft.times.asi8, coded.codes))
+        piece = piece.at(order)
     same = (np.diff(piece.codes) == 0) & (np.diff(piece.times.asi8) == 0)
     if not same.any():
         return piece, ()
@@ -305,7 +321,9 @@ def _series(coded: Coded, place: int) -> str:
 
 def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[np.ndarray, pd.DatetimeIndex]:
     """Return the place of each row on the common grid of times, and that grid; refuse a series with another step."""
-    _, first, inverse = np.unique(piece.times.asi8, return_index=True, return_inverse=True)
+    seen, values = pd.factorize(piece.times.asi8, sort=True)  # few times of many rows: faster than to sort the rows
+    first = np.empty(len(values), dtype=np.int64)
+    first[seen[::-1]] = np.arange(len(seen))[::-1]  # the last assignment counts
     union = piece.times[first]
     try:
         places = grid_places(union, frequency, piece.rows[first], source)
@@ -313,7 +331,7 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
         stray = [place for place in first if flaw.where == f", row {piece.rows[place]}"]
         where = f"{flaw.where}, {_series(coded, piece.codes[stray[0]])}" if stray else flaw.where
         raise Flaw(flaw.source, where, flaw.problem, flaw.cure) from None
-    steps = places[inverse]
+    steps = places[seen]
     inside = np.diff(piece.codes) == 0
     gaps = pd.Series(np.diff(steps)[inside]).groupby(piece.codes[1:][inside]).agg(["min", "size"])
     longer = gaps[(gaps["min"] > 1) & (gaps["size"] > 1)]
@@ -472,18 +490,60 @@ def refuse_with_ids(flaws: Sequence[Flaw], coded: Coded, rows: np.ndarray) -> No
     refuse(named)
 
 
+def first_cells(column: pd.Series, coded: Coded) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first row of each id whose cell is not empty, (S,), -1 without one, and the rows that differ from it.
+
+    Where an id has a value, an empty cell differs too.
+    """
+    values, codes = pd.factorize(column)[0], coded.codes
+    present = np.flatnonzero(values >= 0)[::-1]
+    first = np.full(len(coded.names), -1)
+    first[codes[present]] = present  # the last assignment counts, which is the first row
+    own = first[codes]
+    return first, np.flatnonzero((own >= 0) & (values != values[own]))
+
+
 def constant_columns(table: pd.DataFrame, coded: Coded, names: Sequence[str]) -> list[str]:
     """Return the columns of `names` that have one value in all rows of each id, empty cells included."""
-    order = np.argsort(coded.codes, kind="stable")
-    same = np.diff(coded.codes[order]) == 0
-    if not same.any():
+    if len(coded.codes) == len(coded.names):
         return []
-    found = []
-    for name in names:
-        values = pd.factorize(table[name])[0][order]
-        if not (values[1:] != values[:-1])[same].any():
-            found.append(name)
-    return found
+    return [name for name in names if not len(first_cells(table[name], coded)[1])]
+
+
+def static_table(draft: Draft, coded: Coded, names: Sequence[str]) -> pd.DataFrame:
+    """Return the value of each series in columns that have one, (S, K); empty cells beside a value do not count."""
+    columns = {name: _static_column(draft, coded, name) for name in names}
+    return pd.DataFrame(columns, index=range(len(coded.names)))
+
+
+def _static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
+    """Return the value of each series, as numbers or as labels; refuse a named column that changes within an id."""
+    column, roles = draft.table[name], draft.roles
+    first, others = first_cells(column, coded)
+    if len(others := others[column.iloc[others].notna().to_numpy()]):
+        row, before = int(others[0]), int(first[coded.codes[others[0]]])
+        value, other = (repr(label_of(column.iloc[place])) for place in (row, before))
+        raise InputError(
+            f"{draft.source}, column {name!r}, row {draft.rows[row]}: {value} of {coded.of(row)} is {other} in row "
+            f"{draft.rows[before]}: a static covariate has one value for each id: correct it, or leave the column out "
+            "of data.static_covariates"
+        )
+    rows = draft.rows[np.maximum(first, 0)]
+    cells = pd.DataFrame({name: pd.Series(column.array.take(first, allow_fill=True))})
+    for categorical in (name in roles.categorical, True):  # text that is no number is a label
+        table, labels = encode_covariates(cells, [name], [name] * categorical, rows, draft.source, roles.numeric)
+        values, flaws = to_numbers(
+            table,
+            rows,
+            draft.source,
+            empty_allowed=True,
+            covariates=[name],
+            marks=draft.reading.policies.missing_values,
+        )
+        if not flaws:
+            break
+    refuse(flaws)
+    return decode_labels(pd.DataFrame(values, columns=[name]), labels)[name].to_numpy()
 
 
 def id_word(columns: Sequence[str]) -> str:

@@ -14,10 +14,11 @@ OPTIONS = {
     "past": "past_covariates",
     "known": "known_covariates",
     "ids": "id_columns",
+    "fixed": "static_covariates",
 }
 """Roles that a column has alone, with their options in `data`, which are also their keys in a manifest."""
 
-_MAY_BE_ABSENT = ("known", "ids")
+_MAY_BE_ABSENT = ("known", "ids", "fixed")
 """Roles that a manifest leaves out if no column has them."""
 
 USUAL_IDS = ("unique_id", "item_id", "series_id")
@@ -49,6 +50,8 @@ class Roles:
         Properties of the targets: a list for each, with a value for each target.
     ids
         Columns that identify the series of a row in a panel; empty for a table of one series.
+    fixed
+        Columns with one value for each series of a panel, its static covariates; None: those that are found.
     """
 
     targets: list[str] | None = None
@@ -59,13 +62,13 @@ class Roles:
     perfect_foresight: list[str] = field(default_factory=list)
     static: Mapping[str, list[Any]] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
+    fixed: list[str] | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Roles":
         """Return the roles that the manifest of a run names; it names no known covariates and no ids if none are."""
-        return cls(
-            **{role: values.get(key, []) if role in _MAY_BE_ABSENT else values[key] for role, key in OPTIONS.items()}
-        )
+        named = {role: values.get(key, []) if role in _MAY_BE_ABSENT else values[key] for role, key in OPTIONS.items()}
+        return cls(**{**named, "fixed": named["fixed"] or None})
 
     def facts(self) -> dict[str, Any]:
         """Return the entries of a manifest; known covariates and ids only if there are some."""
@@ -100,7 +103,7 @@ class Roles:
         for (key, names), (other, others) in combinations(given.items(), 2):
             if shared := sorted(set(names) & set(others)):
                 raise InputError(f"data.{key} and data.{other} both name {', '.join(shared)}: choose one role")
-        _check_among("categorical", self.categorical, self.covariates, "a covariate")
+        _check_among("categorical", self.categorical, [*self.covariates, *(self.fixed or ())], "a covariate")
         _check_among("perfect_foresight", self.perfect_foresight, self.known, "a known covariate")
 
 

@@ -45,6 +45,7 @@ from forecast.tables.panel import (
     read_ids,
     refuse_with_ids,
     sorted_rows,
+    static_table,
     steps_of,
     usable_rows,
     with_last_buckets,
@@ -291,7 +292,8 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     reading, source = draft.reading, draft.source
     if reading.last_rows is not None:
         raise InputError(f"data.last_rows={reading.last_rows}: not for a table with data.id_columns: set it to null")
-    draft = with_labels(_without_properties(draft, coded))
+    draft, static = _with_static(draft, coded)
+    draft = with_labels(draft)
     inside, after, cut = usable_rows(draft, coded)
     if not inside.any():
         raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
@@ -336,26 +338,30 @@ def _panel(draft: Draft, coded: Coded) -> Series:
         ahead=ahead,
         time_format=draft.time_format,
         unread=tuple(draft.unused),
-        ids=grid.ids,
+        ids=replace(grid.ids, static=static.iloc[np.unique(piece.codes)].reset_index(drop=True)),
         layout=reading.layout,
         resampling=reading.resampling,
         bounds=reading.bounds,
     )
 
 
-def _without_properties(draft: Draft, coded: Coded) -> Draft:
-    """Return the draft without unnamed targets that are constant within each id, and a note on such columns."""
-    candidates = [*draft.unused, *(draft.chosen if draft.roles.targets is None else ())]
-    fixed = constant_columns(draft.table, coded, [name for name in candidates if name not in draft.roles.covariates])
-    if not fixed:
-        return draft
-    chosen = [name for name in draft.chosen if name not in fixed]
-    if not draft.targets or not any(name in chosen for name in draft.targets):
-        return draft  # then they are the values to forecast
-    unused = [*draft.unused, *(name for name in draft.chosen if name in fixed)]
-    names = ", ".join(map(repr, fixed))
-    note = f"constant within each series, and not read: {names}"
-    return replace(draft, chosen=chosen, unused=unused).noted("columns", [note])
+def _with_static(draft: Draft, coded: Coded) -> tuple[Draft, pd.DataFrame]:
+    """Return the draft without the static covariates, and their values, a row for each id of the table.
+
+    Unless they are named, they are the columns without another role that are constant within each id.
+    """
+    fixed, chosen = draft.roles.fixed, draft.chosen
+    if fixed is None:
+        candidates = [*draft.unused, *(chosen if draft.roles.targets is None else ())]
+        fixed = constant_columns(
+            draft.table, coded, [name for name in candidates if name not in draft.roles.covariates]
+        )
+        chosen = [name for name in chosen if name not in fixed]
+        if not draft.targets or not any(name in chosen for name in draft.targets):
+            return draft, static_table(draft, coded, [])  # then they are the values to forecast
+    unused = [name for name in draft.unused if name not in fixed]
+    static = static_table(draft, coded, [name for name in fixed if name in draft.table])
+    return replace(draft, chosen=chosen, unused=unused), static
 
 
 def _from_to(lengths: np.ndarray) -> str:

@@ -346,7 +346,8 @@ def _fingerprint(data: ForecastData) -> str:
     manifest["data"].get("holidays", {}).pop("library", None)  # another version matters only if its holidays differ
     digest = hashlib.sha256(json.dumps(manifest).encode())
     train = data.parts["train"]
-    for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts):
+    static = None if train.panel is None else train.panel.static
+    for tensor in (train.values, train.known, train.observed, train.starts, data.parts["validation"].starts, static):
         if tensor is not None:
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)} ".encode())
             for chunk in tensor.split(HASHED_ROWS):  # the table may be larger than memory

@@ -130,7 +130,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "channels": data.source.columns,
         **data.source.roles.named,
         "known_ahead": _has_known_ahead(data) if data.source.roles.known else None,
-        "static_covariates": list(data.source.roles.static),
+        "static_covariates": [*data.source.roles.static, *(data.source.roles.fixed or ())],
         "perfect_foresight": data.source.roles.perfect_foresight,
         "holidays": None if data.source.holidays is None else data.source.holidays.to_dict(),
         "frequency": data.source.series.frequency,

@@ -42,7 +42,7 @@ from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import Architecture
-from forecast.runs.settings import Settings, exact_convolutions, follow_table
+from forecast.runs.settings import BY_SERIES, Settings, exact_convolutions, follow_table
 from forecast.training.schedule import SCHEDULES
 from forecast.training.start_from import Beginning, keep_mixing_weight
 from forecast.training.task import ForecastTask
@@ -170,6 +170,8 @@ def make_data(
         start.check_table(source)
         options["encoder"] = start.contract.encoder
     if source.series.ids is None:
+        if training.sampling == BY_SERIES:
+            raise InputError("training.sampling=series: the table has one series: name data.id_columns, or set windows")
         data = ForecastData(source, settings.data.split, **options)
     else:
         data = _panel_data(settings, source, options)
@@ -188,6 +190,9 @@ def _panel_data(settings: Settings, source: Source, options: dict[str, Any]) -> 
         least_context=least,
         drops_short=table.short_series == DROP,
         most_windows=settings.training.evaluation_windows,
+        static_named=bool(table.static_columns),
+        id_embedding=table.id_embedding,
+        by_series=settings.training.sampling == BY_SERIES,
         **options,
     )
 

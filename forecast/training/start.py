@@ -144,7 +144,7 @@ def roles_lines(source: Source) -> list[str]:
     inputs = {
         "past covariates": source.roles.past,
         "known covariates": source.roles.known,
-        "static covariates": list(source.roles.static),
+        "static covariates": [*source.roles.static, *(source.roles.fixed or ())],
     }
     given = {role: names for role, names in inputs.items() if names}
     unread = [f"columns not read: {_named(source.series.unread)}"] if source.series.unread else []

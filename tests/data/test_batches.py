@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from forecast.data.batches import ShuffledBatches
+from forecast.data.windows import SeriesRows, Windows
 from tests.support.examples import make_windows
 
 WINDOWS = make_windows()  # 50 of them
@@ -86,3 +87,27 @@ def test_the_processes_share_each_batch_of_one_order(processes: int) -> None:
     for origins, *parts in zip(whole, *loaders, strict=True):
         assert {len(part.origin) for part in parts} == {16 // processes}
         assert sorted(origin for part in parts for origin in part.origin.tolist()) == sorted(origins)
+
+
+def panel_of(counts: list[int]) -> Windows:
+    """Return windows of series of unequal number."""
+    series = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    rows = torch.arange(len(series))
+    values = torch.zeros(len(series), 1)
+    starts = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(1))]
+    return Windows(values, values, starts, 0, 0, 1, panel=SeriesRows(series, rows, rows[:1]))
+
+
+def test_series_are_drawn_equally_often_with_windows_at_random() -> None:
+    counts, total = [1000, 100, 10, 3], 60
+    windows = panel_of(counts)
+    assert windows.panel is not None
+    batches = ShuffledBatches(windows, 100, 3, total, by_series=True)
+    drawn = windows.starts[torch.cat([batches.indices(number) for number in range(total)])]
+    found = torch.bincount(windows.panel.series[drawn])
+    assert (found - 1500).abs().max() <= 6  # a pass of 1,113 draws gives each 278 or 279
+    assert len(drawn[windows.panel.series[drawn] == 0].unique()) > 700
+    assert len(drawn[windows.panel.series[drawn] >= 2].unique()) == 13
+    again = ShuffledBatches(windows, 100, 3, total, first=41, by_series=True)
+    assert torch.equal(again.indices(41), batches.indices(41))
+    assert not torch.equal(batches.indices(1), batches.indices(20))

@@ -143,7 +143,7 @@ def test_long_series_have_their_own_scale_and_short_ones_shrink_towards_the_pool
     levels = np.array([10.0, 1000, 50, 50, 50, 7, 0])[series]
     values = (levels * (1 + 0.1 * random.standard_normal(len(series))))[:, None]
     values[series == 5], values[series == 6] = 7.0, 0.0
-    mean, scale = (table[:, 0] for table in statistics_by_series(values, series, 7, None, 32))
+    mean, scale = (table[:, 0] for table in statistics_by_series(values, series, 7, None))
     for place in range(7):
         own = values[series == place, 0]
         assert mean[place] == pytest.approx(own.mean())
@@ -159,7 +159,7 @@ def test_long_series_have_their_own_scale_and_short_ones_shrink_towards_the_pool
 
 @pytest.mark.parametrize("value", [0.0, 7.0, -1e-9, 1e12])
 def test_constant_series_alone_have_a_positive_scale(value: float) -> None:
-    mean, scale = statistics_by_series(np.full((20, 1), value), np.repeat([0, 1], 10), 2, None, 32)
+    mean, scale = statistics_by_series(np.full((20, 1), value), np.repeat([0, 1], 10), 2, None)
     np.testing.assert_allclose(mean, value)
     assert (scale > 0).all()
 
@@ -168,8 +168,8 @@ def test_values_that_were_filled_change_no_scale() -> None:
     random = np.random.default_rng(0)
     values, series = random.normal(size=(80, 2)), np.repeat([0, 1], 40)
     observed = random.random(values.shape) < 0.8
-    clean = statistics_by_series(np.where(observed, values, 0.0), series, 2, observed, 32)
-    poisoned = statistics_by_series(np.where(observed, values, 1e9), series, 2, observed, 32)
+    clean = statistics_by_series(np.where(observed, values, 0.0), series, 2, observed)
+    poisoned = statistics_by_series(np.where(observed, values, 1e9), series, 2, observed)
     np.testing.assert_array_equal(clean, poisoned)
 
 

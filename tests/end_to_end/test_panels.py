@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from forecast.benchmark.__main__ import main as benchmark
-from forecast.common.files import sha256
+from forecast.common.files import read_json, sha256
 from forecast.export.__main__ import main as export
+from forecast.predict.__main__ import predict
+from forecast.predict.ensemble import load
 from forecast.report.__main__ import main as report
 from forecast.runs.run import Run
 from forecast.training.train import train
@@ -88,11 +90,21 @@ def test_a_sweep_takes_a_panel_and_reports_it(panel_run: TinyRun, tmp_path: Path
     assert len(list((tmp_path / "sweeps" / "two").glob("*/result.json"))) == 2
 
 
-def test_an_ensemble_of_a_panel_is_refused_before_its_first_training(panel_run: TinyRun, tmp_path: Path) -> None:
-    end = typed(*small_words(tmp_path, *panel_run.words), "ensemble=2")
-    assert end.code == 2
-    assert "ensemble=2: not for a table with data.id_columns (10 series): train single runs" in end.err.getvalue()
-    assert not list(tmp_path.rglob("*.json"))
+@pytest.mark.slow
+def test_an_ensemble_of_a_panel_forecasts_the_mean_of_its_runs(panel_run: TinyRun, tmp_path: Path) -> None:
+    end = typed(*small_words(tmp_path, *panel_run.words), "training.max_steps=4", "ensemble=2", "sweep.name=two")
+    assert end.code == 0, end.err.getvalue()
+    folder = tmp_path / "sweeps" / "two"
+    mean, table = load(folder), stores()
+    one, two = (load(path.parent).predict(table, levels=[80]) for path in sorted(folder.glob("*/result.json")))
+    found = mean.predict(table, levels=[80])
+    for name in ("sales", "sales_lower_80", "sales_upper_80"):
+        np.testing.assert_allclose(found[name], (one[name] + two[name]) / 2, atol=1e-4)
+    assert not one["sales"].equals(two["sales"])
+    scores = read_json(folder / "ensemble.json")
+    assert scores["test"]["scaled"]["mse"] < sum(each["test"]["mse"] for each in scores["alone"])
+    assert predict([folder], write(tmp_path / "s.csv", table), tmp_path / "f.csv") is None
+    assert len(read_json(tmp_path / "f.json")["models"]) == 2
 
 
 def test_a_report_reads_a_panel(panel_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecast.evaluation import metrics
+from forecast.evaluation.adaptive import LEAST_OF_SERIES, Forms
 from forecast.evaluation.evaluate import evaluate
-from forecast.evaluation.holdout import IN_SAMPLE, NOT_SELECTED, NUM_BLOCKS, blocks, halves, split_residuals
+from forecast.evaluation.holdout import (
+    IN_SAMPLE,
+    NOT_SELECTED,
+    NUM_BLOCKS,
+    HeldOut,
+    Residuals,
+    blocks,
+    halves,
+    split_residuals,
+)
 from forecast.evaluation.intervals import Calibration
 from tests.evaluation.test_evaluate import mean_of_context
 from tests.support.examples import make_windows
@@ -96,3 +106,63 @@ def test_a_block_whose_other_windows_have_no_target_cannot_be_selected_for() -> 
     assert blocks(windows) is not None
     observed[25:40] = False  # the targets of all windows that share none with the first block
     assert blocks(make_windows(rows=8 + 23 + 9, observed=observed[:40], horizon=10)) is None
+
+
+def residuals_of_series(counts: list[int], sizes: list[float], seed: int = 0) -> Residuals:
+    """Return residuals of a point forecast over 6 steps; each series has errors of its own size."""
+    series = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
+    generator = torch.Generator().manual_seed(seed)
+    noise = torch.randn(len(series), 6, 1, 1, generator=generator)
+    order = torch.randperm(len(series), generator=generator)
+    values = (noise * torch.tensor(sizes)[series, None, None, None])[order]
+    places = torch.arange(len(series))
+    return Residuals(values, torch.ones(len(series), 1, 1), places, places, None, series[order])
+
+
+def coverage(calibration: Calibration, residuals: Residuals, scale: torch.Tensor) -> float:
+    low, high = calibration.each_quantile(torch.zeros_like(residuals.values[..., 0]), scale, (0.1, 0.9))
+    return float(((low <= residuals.values[..., 0]) & (residuals.values[..., 0] <= high)).float().mean())
+
+
+def test_series_with_errors_of_their_own_size_are_covered_alike() -> None:
+    counts, sizes = [60] * 4, [0.2, 0.5, 1.0, 4.0]
+    found = HeldOut(residuals_of_series(counts, sizes), NOT_SELECTED, 240, None).by_series(4, ())
+    assert found is not None
+    form, _ = found
+    fresh = residuals_of_series(counts, sizes, seed=1)
+    assert fresh.series is not None
+    plain = residuals_of_series(counts, sizes).calibrated(())
+    for place in range(4):
+        own = fresh._at(fresh.series == place)
+        assert own.series is not None
+        assert 0.7 < coverage(form.calibration, own, form.of_series(own.series)) < 0.9
+    smallest = fresh._at(fresh.series == 0)
+    assert coverage(plain, smallest, smallest.spread) > 0.95
+    again = Forms.from_tensors(Forms(plain, form).tensors()).adaptive
+    assert again is not None
+    assert again.series is not None
+    assert torch.equal(again.of_series(torch.arange(4)), form.of_series(torch.arange(4)))
+    assert form.of_series(torch.tensor([-1, 3])).flatten()[0] == 1  # a new series has the level of all
+
+
+def test_a_series_with_few_windows_and_series_with_equal_errors_have_the_level_of_all() -> None:
+    few = LEAST_OF_SERIES - 1
+    sizes, others = residuals_of_series([100, few], [1.0, 9.0]).sizes_of_series(2)
+    assert sizes[1] == 1
+    assert len(others) == 100 + few
+    assert (
+        HeldOut(residuals_of_series([few] * 9, [1.0] * 8 + [9.0]), NOT_SELECTED, 9 * few, None).by_series(9, ()) is None
+    )
+
+
+def test_the_size_that_calibrates_a_window_does_not_know_its_errors() -> None:
+    clean = residuals_of_series([20, 20], [1.0, 1.0])
+    values = clean.values.clone()
+    values[3] *= 3
+    changed = Residuals(values, clean.spread, clean.positions, clean.origins, None, clean.series)
+    typical = clean.typical
+    assert clean.series is not None
+    one, other = (each.sizes_of_series(2)[1] * each.typical.mean() for each in (clean, changed))
+    same = clean.series == clean.series[3]
+    assert typical.shape == (6, 1)
+    assert (one[same] - other[same]).abs().argmin() == int((same.cumsum(0) - 1)[3])

@@ -80,6 +80,10 @@ def test_pooled_scores_equal_a_plain_computation(gaps: bool) -> None:
     assert by_series["targets"].tolist() == table.groupby("series").size().reindex(range(SERIES), fill_value=0).tolist()
     assert by_series["rmse"][0] == pytest.approx((error[table["series"] == 0] ** 2).mean() ** 0.5, rel=1e-6)
     assert by_series.loc[3, ["mase", "sql", "wape", "rmse"]].isna().all()
+    first, last = (batch["quantiles"][place] for place in (0, -1))
+    inside = ((first <= batch["future"]) & (batch["future"] <= last)).numpy().ravel()[table.index]
+    covered = table.assign(inside=inside).groupby("series")["inside"].mean()
+    np.testing.assert_allclose(by_series["coverage_80"][:3], covered, rtol=1e-6)
     scaled = (error / units.scale[table["series"], table["target"]]) ** 2
     np.testing.assert_allclose(sums.scaled_mse()[:3], scaled.groupby(table["series"]).mean(), rtol=1e-6)
 

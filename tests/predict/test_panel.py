@@ -58,7 +58,7 @@ def test_each_series_is_forecast_from_its_own_end(expected: pd.DataFrame) -> Non
 @pytest.mark.parametrize("store", [1, 3, 10])
 def test_a_series_alone_is_forecast_as_in_its_panel(model: PanelForecaster, expected: pd.DataFrame, store: int) -> None:
     alone, within = model.predict(of(stores(), store), levels=[80]), of(expected, store)
-    deviation = model.scales.scale[model.place_of((str(store),)), 0]
+    deviation = model.scales.scale[model.scales.names.index((str(store),)), 0]
     columns = ["sales", "sales_lower_80", "sales_upper_80"]
     np.testing.assert_allclose(alone[columns], within[columns], rtol=0, atol=1e-5 * deviation + 1e-6)
     assert list(alone["date"]) == list(within["date"])
@@ -95,11 +95,8 @@ def test_the_padding_before_a_short_series_changes_nothing(model: PanelForecaste
     assert (inputs.past_observed.sum(1) == 20).all()
     hidden = ~inputs.past_observed
     poisoned = torch.where(hidden, value, inputs.past)
-    question, codes = Question((80.0,), None, False, False), torch.arange(10)
-    mean, scale = (torch.from_numpy(each) for each in (model.scales.mean, model.scales.scale))
-    one, other = (
-        model._quantiles(inputs._replace(past=past), codes, mean, scale, question) for past in (inputs.past, poisoned)
-    )
+    question, units = Question((80.0,), None, False, False), model.units_of(series, series.ids.offsets[1:])
+    one, other = (model._quantiles(inputs._replace(past=past), units, question) for past in (inputs.past, poisoned))
     assert torch.equal(one, other)
 
 
@@ -145,12 +142,6 @@ def without_most_of_5(table: pd.DataFrame) -> pd.DataFrame:
 
 
 REFUSED: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], tuple[str, ...], str]] = {
-    "an unknown id": (
-        with_column("store", lambda ids: ids + 1),
-        (),
-        "1 of 10 series were not in training: store '11'",
-    ),
-    "ids with zeros": (with_column("store", lambda ids: ids.map("{:02d}".format)), (), "store '01'; store '02'"),
     "no such id": (lambda table: table, ("77",), "--ids 77: the frame has no such series, only 1, 2, 3"),
     "a series that is too short": (without_most_of_5, (), "the frame, store '5': it has 11 rows, and 1 series have"),
     "no id column": (
@@ -187,6 +178,27 @@ def test_ids_that_are_not_asked_for_may_be_new(model: PanelForecaster, expected:
     found = model.predict(more, ids=["4", "2"], levels=[80])
     assert found["store"].unique().tolist() == ["2", "4"]
     np.testing.assert_allclose(of(found, 4)["sales"], of(expected, 4)["sales"], atol=1e-3)
+
+
+def test_a_series_that_training_did_not_have_is_forecast_from_its_own_rows_and_says_so(
+    model: PanelForecaster, expected: pd.DataFrame
+) -> None:
+    table = stores()
+    new = of(table, 4).assign(store=11, sales=lambda rows: 100 * rows["sales"])
+    with pytest.warns(UserWarning, match=r"1 of 11 series were not in training: store '11': scaled by their own rows"):
+        found = model.predict(pd.concat([table, new]), levels=[80])
+    pd.testing.assert_frame_equal(found[found["store"] != "11"], expected, check_exact=True)
+    ratio = of(found, 11)["sales"].to_numpy() / of(expected, 4)["sales"].to_numpy()
+    np.testing.assert_allclose(ratio, 100, rtol=0.02)  # training scaled store 4 by fewer rows
+
+
+def test_the_scale_of_a_new_series_knows_no_row_after_its_origin(model: PanelForecaster) -> None:
+    table = of(stores(future=False), 4).assign(store=11)
+    start, last = table["date"].iloc[-60], table["date"].iloc[-30]
+    poisoned = table.assign(sales=table["sales"].mask(table["date"] >= start, 1e6))
+    one, other = (model.backtest(each, start, start) for each in (table, poisoned))
+    assert last > start
+    pd.testing.assert_series_equal(one["value"], other["value"], check_exact=True)
 
 
 @pytest.mark.parametrize("ids", [4, "4", [4], ("4",), [("4",)]], ids=repr)
@@ -275,7 +287,12 @@ BAD_WORDS = {
     ("--picture", "store=99"): "--picture store=99: no such series in the forecast: name one as store=…",
     ("--ids", "99"): "--ids 99: ",
     ("--layout", "long"): "--layout long: the forecast of a long table has a column per target: leave it out",
-    ("--attention", "full"): "--attention full: not for a model of a long table: leave it out",
+    (
+        "--attention",
+        "full",
+        "--levels",
+        "80",
+    ): "--attention full: intervals are calibrated for the attention of training",
     (
         "--levels",
         "80",
@@ -304,12 +321,22 @@ def test_options_of_a_long_table_are_refused_for_one_series(
     assert "--ids and --picture: the model has one series: leave them out" in capsys.readouterr().err
 
 
-def test_an_ensemble_of_panels_is_refused_in_one_line(panel_run: TinyRun, tmp_path: Path) -> None:
+def test_the_mean_of_two_runs_of_a_panel_is_their_forecast(
+    panel_run: TinyRun, expected: pd.DataFrame, tiny_run: TinyRun, tmp_path: Path
+) -> None:
     other = shutil.copytree(panel_run.path, tmp_path / "other")
-    with pytest.raises(InputError, match="a model of a long table: forecast with it alone"):
-        forecast.load(panel_run.path, other)
+    mean = forecast.load(panel_run.path, other)
+    pd.testing.assert_frame_equal(mean.predict(stores(), levels=[80]), expected)
+    with pytest.raises(InputError, match="a model of one series"):
+        forecast.load(panel_run.path, tiny_run.path)
     with pytest.raises(InputError, match="a model of a long table"):
         Forecaster.load(panel_run.path)
+
+
+def test_another_attention_forecasts_a_panel(panel_run: TinyRun, expected: pd.DataFrame) -> None:
+    same, other = (PanelForecaster.load(panel_run.path, word).predict(stores()) for word in ("full", "taylor"))
+    pd.testing.assert_series_equal(same["sales"], expected["sales"], check_exact=True)
+    assert not other["sales"].equals(expected["sales"])
 
 
 def test_a_model_of_one_series_refuses_a_long_table(tiny_run: TinyRun) -> None:

@@ -21,11 +21,12 @@ def roles_of(
     categorical: Sequence[str] = (),
     numeric: Sequence[str] = (),
     ids: Sequence[str] = (),
+    fixed: list[str] | None = None,
 ) -> Roles:
     """Return the roles of `columns`, None: all of a table; `covariates` has the known ones too."""
     targets = None if columns is None else [name for name in columns if name not in covariates]
     past = [name for name in covariates if name not in known]
-    return Roles(targets, past, list(known), list(categorical), list(numeric), ids=list(ids))
+    return Roles(targets, past, list(known), list(categorical), list(numeric), ids=list(ids), fixed=fixed)
 
 
 FORMAT = {"time_columns": "columns", "date_format": "date_format", "zone": "zone"}

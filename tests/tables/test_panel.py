@@ -119,7 +119,7 @@ GOOD: dict[str, tuple[Change, dict[str, Any], dict[str, Any]]] = {
     "a time zone": (zoned(text=False), {}, {}),
     "a time zone as text": (zoned(text=True), {}, {}),
     "several targets": (assigned(z=lambda t: 2 * t["y"]), {}, {"columns": ["y", "z"]}),
-    "a named target": (assigned(z=lambda t: "text"), {"columns": ["y"]}, {}),
+    "a named target": (assigned(z=lambda t: "text"), {"columns": ["y"]}, {"static": {"z": ["text"] * 3}}),
     "a known column of truth": (
         assigned(promo=promo),
         {"columns": ["y"], "known": ["promo"]},
@@ -138,7 +138,21 @@ GOOD: dict[str, tuple[Change, dict[str, Any], dict[str, Any]]] = {
     "a property": (
         assigned(region=lambda t: t["unique_id"].map({"a": "x", "b": "x", "c": "y"})),
         {},
-        {"note": "constant within each series, and not read: 'region'"},
+        {"static": {"region": ["x", "x", "y"]}},
+    ),
+    "properties as numbers, labels and text with units": (
+        assigned(
+            size=lambda t: t["unique_id"].map({"a": 7, "c": 9}),
+            old=lambda t: t["unique_id"].isin(["a", "b"]),
+            way=lambda t: t["unique_id"].map({"a": "2 km", "b": "3 km", "c": "2 km"}),
+        ),
+        {},
+        {"static": {"size": [7.0, np.nan, 9.0], "old": [1.0, 1.0, 0.0], "way": ["2 km", "3 km", "2 km"]}},
+    ),
+    "a named property with empty cells": (
+        assigned(region=lambda t: t["unique_id"].map({"a": "x", "c": "y"}).mask(t.index % 3 > 0)),
+        {"fixed": ["region"], **NAMED},
+        {"static": {"region": ["x", np.nan, "y"]}},
     ),
     "a column that counts rows": (lambda t: t.reset_index().rename(columns={"index": "Unnamed: 0"}), {}, {}),
     "series one after the other": (
@@ -202,6 +216,9 @@ def test_a_long_table_is_a_panel(name: str) -> None:
     assert list(series.frame.columns) == expected.get("columns", ["y"])
     assert series.frequency == expected.get("frequency", "h")
     assert dict(series.labels) == expected.get("labels", dict(series.labels))
+    pd.testing.assert_frame_equal(
+        series.ids.static, pd.DataFrame(expected.get("static", {}), index=range(len(series.ids)))
+    )
     assert any(expected.get("note", "") in note for note in series.notes)
     assert series.frame.notna().all(axis=None)
     pd.testing.assert_frame_equal(table, before)
@@ -212,6 +229,11 @@ BAD: dict[str, tuple[Change, dict[str, Any], str]] = {
         lambda table: pd.concat([table, table.iloc[[7]]]),
         {},
         "rows 9 and 107: both are unique_id 'a' at 2024-01-01 07:00:00 (1 doubled row in total)",
+    ),
+    "a property that changes": (
+        lambda table: cell("region", 44, "z")(table.assign(region="x")),
+        {"fixed": ["region"]},
+        "column 'region', row 44: 'z' of unique_id 'b' is 'x' in row 42: a static covariate has one value for each id",
     ),
     "a number and the same text": (
         with_ids(1, "1", 2),

@@ -8,9 +8,10 @@ import torch
 from lightning.pytorch.callbacks import Callback
 
 from forecast.common.errors import InputError
+from forecast.common.pictures import SHEET
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.windows import Batch, evenly_spaced
+from forecast.data.windows import Batch, Windows, evenly_spaced
 from forecast.evaluation.baselines import SeasonalNaive
 from forecast.training.tensorboard.figures import ForecastPanels
 from forecast.training.tensorboard.logger import board_of
@@ -33,8 +34,8 @@ TAG = "1_forecasts/validation"
 class Figures(Callback):
     """Draws forecast, truth and seasonal naive of the first target for TensorBoard; other loggers get no pictures.
 
-    The windows are evenly spaced over the validation split. They are the same at every validation, for every model and
-    for every look-back.
+    The windows are evenly spaced over the validation split, or over the series of a panel at its last date. They are
+    the same at every validation, for every model and for every look-back.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class Figures(Callback):
 
     def _prepare(self, data: ForecastData) -> tuple[Batch, ForecastPanels]:
         windows = data.parts["validation"]
-        positions = evenly_spaced(len(windows), self.windows).to(windows.starts.device)
+        positions = _chosen(windows, self.windows).to(windows.starts.device)
         batch = windows.batch(positions)
         masked = replace(windows, past_masked=True).batch(positions)  # marks filled values for any model
         period = seasonal_period(data.source.series.frequency)
@@ -73,6 +74,15 @@ class Figures(Callback):
             titles=_titles(data, batch),
         )
         return batch, panels
+
+
+def _chosen(windows: Windows, count: int) -> torch.Tensor:
+    """Return evenly spaced windows; of a panel the last date of at least `SHEET` evenly spaced series."""
+    if windows.panel is None:
+        return evenly_spaced(len(windows), count)
+    steps = windows.steps
+    last = (steps == steps.max()).nonzero()[:, 0]
+    return last[evenly_spaced(len(last), max(count, SHEET))]
 
 
 def _measured(values: np.ndarray, observed: torch.Tensor | None) -> np.ndarray:

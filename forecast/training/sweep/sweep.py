@@ -17,7 +17,6 @@ from omegaconf import DictConfig
 from forecast.common.configuration import COMPLAINTS, one_line
 from forecast.common.errors import InputError, Interrupted, first_line
 from forecast.common.place import started_place
-from forecast.data.sources import load_source
 from forecast.report.__main__ import report_sweep
 from forecast.runs.settings import Settings, follow_table
 from forecast.runs.summary import writes_board
@@ -63,8 +62,6 @@ def run_sweep(
     `ensemble` of these seeds has no report, but the scores of the mean forecast once all of its members are trained.
     """
     sweep, display = _prepare(arguments, config)
-    if ensemble:
-        _refuse_panel(config, len(ensemble))
     absent = [place for place in (sweep.folder, *sweep.folder.parents) if not place.exists()]
     announced: set[str] = set()
     try:
@@ -101,17 +98,6 @@ def run_sweep(
         sys.exit(1)
     if jobs:
         sys.exit(JOBS_LEFT)
-
-
-def _refuse_panel(config: DictConfig, members: int) -> None:
-    """Raise InputError for an ensemble on a long table, which would end without its scores."""
-    settings, source = follow_table(Settings.parse(composed(without_hydra(config), ())))
-    series = (load_source(settings.data) if source is None else source).series
-    if series.ids is not None:
-        raise InputError(
-            f"ensemble={members}: not for a table with data.id_columns ({len(series.ids):,} series): train single "
-            "runs, such as with -m seed=1,2"
-        )
 
 
 def _one_run(config: DictConfig) -> Settings:
