@@ -176,8 +176,7 @@ def _evaluate_share(
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     relative, by_id = _sums_in_units(units, windows)
-    if past is not None:
-        calibration = past.adaptive.calibration
+    calibration = calibration if past is None else past.adaptive.calibration
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
     kept = _Kept(windows) if keep_residuals else None
     scores = [(torch.empty(0, dtype=torch.int64), *torch.empty(2, 0, dtype=torch.float64))]
