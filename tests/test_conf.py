@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ def name_of(path: Path) -> str:
     return path.relative_to(CONF).with_suffix("").as_posix()
 
 
+@cache
 def composed(*overrides: str) -> dict[str, Any]:
+    """Return a composition, which several tests read and none changes."""
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         config = compose("config", overrides=list(overrides))
     plain = OmegaConf.to_container(config, resolve=True)

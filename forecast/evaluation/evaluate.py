@@ -54,7 +54,8 @@ class Evaluation:
     held
         Shape (W', h, C), targets of these windows on a limit that their intervals reach.
     windows_per_s
-        Throughput without the first batch. A single batch is forecast twice, and the second time counts.
+        Throughput without the first batch. A single batch is forecast twice if it is `timed`, and the second time
+        counts; NaN otherwise.
     load
         Processor time and other processes during the timed batches; unknown if several processes share the windows.
     intervals
@@ -138,6 +139,7 @@ def evaluate(
     adaptive: Adaptive | None = None,
     before: Windows | None = None,
     limits: Limits | None = None,
+    timed: bool = False,
 ) -> Evaluation:
     """Score `forecaster` on every window; it maps a batch to its forecast (B, h, C_out), or quantiles (B, h, C_out, K).
 
@@ -149,7 +151,9 @@ def evaluate(
     past = None
     if adaptive is not None and len(share):
         past = _past_errors(forecaster, windows, batch_size, share, adaptive, before, limits)
-    ours = _evaluate_share(forecaster, windows, batch_size, share, keep_residuals, units, calibration, past, limits)
+    ours = _evaluate_share(
+        forecaster, windows, batch_size, share, keep_residuals, units, calibration, past, limits, timed
+    )
     whole = ours if group.size == 1 else _gather(ours, group)
     if group.leads:
         assert len(whole.origin) == len(windows), f"{len(whole.origin)} of {len(windows)} windows were scored"
@@ -167,16 +171,16 @@ def _evaluate_share(
     calibration: Calibration | None,
     past: "Past | None",
     limits: Limits | None,
+    timed: bool,
 ) -> Evaluation:
     device = windows.device
     sums = ErrorSums.zeros(windows.horizon, windows.num_targets, device)
     relative, by_id = _sums_in_units(units, windows)
-    if past is not None:
-        calibration = past.adaptive.calibration
+    calibration = calibration if past is None else past.adaptive.calibration
     intervals = None if calibration is None else IntervalSums.zeros(calibration, device)
     kept = _Kept(windows) if keep_residuals else None
     scores = [(torch.empty(0, dtype=torch.int64), *torch.empty(2, 0, dtype=torch.float64))]
-    seen, timer = share.start, _Timer(only=len(share) <= batch_size)
+    seen, timer = share.start, _Timer(only=timed and len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
         for part, raw in _in_parts(batch, timer.forecast(forecaster, batch)):
             own = None if limits is None else limits_of(limits, part)

@@ -340,13 +340,17 @@ def held_out(
 
     `forecaster` calls `network`, whose own weights are restored afterwards. None: this process does not lead.
     """
-    own = {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+    weights, loaded = network.state_dict(), {}
+    own = {name: tensor.clone() for name, tensor in weights.items()}
     places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
     parts = []
     try:
         for one in held_out_blocks:
             positions = places[(places >= one.block.held_out.start) & (places < one.block.held_out.stop)]
-            network.load_state_dict(dict(one.weights))
+            for name, tensor in weights.items():
+                if loaded.get(name) is not one.weights[name]:  # most blocks share the weights of one step
+                    tensor.copy_(one.weights[name])
+            loaded = dict(one.weights)
             block = replace(windows, starts=windows.starts[torch.from_numpy(positions).to(windows.starts.device)])
             evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group, limits=limits)
             if group.leads:

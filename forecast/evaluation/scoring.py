@@ -57,7 +57,9 @@ def score(
     )
     path = network.linear_path is not None
     rows: dict[str, Row | None] = {
-        "model": scorer.row(network_forecaster(network), selected=True, trained=network.levels, parts=quantiles),
+        "model": scorer.row(
+            network_forecaster(network), selected=True, trained=network.levels, parts=quantiles, timed=True
+        ),
         "linear_path": scorer.row(linear_path, selected=True, parts=starts) if path else None,
     }
     for name, baseline in BASELINES.items():
@@ -99,16 +101,19 @@ class _Scorer:
         selected: bool = False,
         trained: tuple[float, ...] = (),
         parts: Sequence[tuple[Forecaster, Tensor]] = (),
+        timed: bool = False,
     ) -> Row:
         """Return the evaluations of a forecaster; validation has `selected` its weights or not.
 
         `trained` are the levels of a forecaster of quantiles. `parts` are forecasters of parts of the training windows,
-        with the first rows of these windows.
+        with the first rows of these windows. With `timed` a single batch has a throughput.
         """
         size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
         windows, test = self.windows["validation"], self.windows["test"]
         limits = self.limits
-        validation = evaluate(forecaster, windows, size, keep_residuals=True, group=group, units=units, limits=limits)
+        validation = evaluate(
+            forecaster, windows, size, keep_residuals=True, group=group, units=units, limits=limits, timed=timed
+        )
         residuals: HeldOut | None = None
         if selected and self.held_out_blocks is not None:
             residuals = held_out(forecaster, self.network, windows, self.held_out_blocks, size, group, limits)
@@ -143,6 +148,7 @@ class _Scorer:
                 adaptive=adaptive,
                 before=before,
                 limits=limits,
+                timed=timed,
             )
         row = Row(validation, scored, calibration, adaptive)
         return (

@@ -167,7 +167,7 @@ def test_the_first_forecast_is_not_timed(batch_size: int) -> None:
         return mean_of_context(batch)
 
     windows = make_windows()
-    assert evaluate(slow_at_first, windows, batch_size).windows_per_s > len(windows) / 0.25
+    assert evaluate(slow_at_first, windows, batch_size, timed=True).windows_per_s > len(windows) / 0.25
 
 
 def test_the_load_covers_the_timed_batches_only() -> None:
@@ -189,3 +189,16 @@ def test_a_share_without_windows_does_not_stop_the_others() -> None:
     nine, none = np.zeros((3, 4, 2, 9), np.float32), np.zeros((0, 4, 2, 1), np.float32)
     assert module._concatenated([none, nine, nine]).shape == (6, 4, 2, 9)
     assert module._concatenated([none, none]).shape == none.shape
+
+
+@pytest.mark.parametrize(("timed", "forecasts"), [(True, 2), (False, 1)])
+def test_a_single_batch_is_forecast_twice_only_if_it_is_timed(timed: bool, forecasts: int) -> None:
+    calls = []
+
+    def counted(batch: Batch) -> Tensor:
+        calls.append(len(batch.origin))
+        return mean_of_context(batch)
+
+    throughput = evaluate(counted, make_windows(), 50, timed=timed).windows_per_s
+    assert calls == [50] * forecasts
+    assert np.isfinite(throughput) == timed

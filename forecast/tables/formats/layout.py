@@ -29,6 +29,8 @@ _MOST_FOOTERS = 50
 _EMPTY = {"", "na", "n/a", "nan", "null", "none", "-"}
 _LETTER = re.compile(r"[^\W\d_]")
 _EXPONENT = re.compile(r"(?<=\d)[eE](?=[+-]?\d)")
+_PARTS = re.compile(r"\d[^\d]+(?=\d)|[A-Za-z]")
+"""What is between the parts of a time, each with a digit or a letter."""
 _TIME_WORD = re.compile(
     r"\W*(?:date|time|datetime|timestamp|day|month|week|quarter|year|period|interval|hour|mtu|ds|tmstamp|datum|zeit|"
     r"uhrzeit|zeitstempel|tag|monat|jahr|woche|fecha|hora|dia|día|mes|año|jour|mois|année|heure|data|giorno|ora|anno|"
@@ -187,15 +189,14 @@ def find_delimiter(text: str, whole: bool) -> tuple[str, Records]:
     first = text.lstrip("\ufeff").partition("\n")[0].strip().strip('"')
     if first.lower().startswith("sep=") and len(first) == 5:
         return first[4], Records.at_start(text, first[4], whole)
-    found = {mark: Records.at_start(text, mark, whole) for mark in DELIMITERS}
-    agreeing = {mark: records for mark, records in found.items() if records.agreement >= _AGREE}
-    commas = found[","]
-    others = {mark: records for mark, records in agreeing.items() if mark != ","}
+    found = {mark: Records.at_start(text, mark, whole) for mark in DELIMITERS if mark == "," or mark in text}
+    commas = found.pop(",")
+    others = {mark: records for mark, records in found.items() if records.agreement >= _AGREE}
     if not others:
         return ",", commas
     best = max(others, key=lambda mark: (round(others[mark].agreement, 2), others[mark].width))
     start = [record for record in commas.cells if record][:2]
-    usual = "," in agreeing and bool(start) and len(start[0]) == commas.width
+    usual = commas.agreement >= _AGREE and bool(start) and len(start[0]) == commas.width
     both = len(start) == 2 and best in start[0][0] and any(best in cell for cell in start[1])
     return (",", commas) if usual and not both else (best, others[best])
 
@@ -238,8 +239,7 @@ class _Rows:
             digits.append(place)
             if sum(map(_has_letters, cells)) > 0.05 * len(cells):
                 letters.add(place)
-            separated = sum(len(re.findall(r"\d[^\d]+(?=\d)|[A-Za-z]", cell)) > 1 for cell in cells)
-            if lead is None and separated > 0.5 * len(cells):
+            if lead is None and sum(len(_PARTS.findall(cell)) > 1 for cell in cells) > 0.5 * len(cells):
                 lead = place
         first = digits[0] if digits else None
         return cls(width, tuple(digits), frozenset(letters), first if lead is None else lead)

@@ -1,7 +1,7 @@
 """Selection of weights without each block of the validation windows, so that the block can calibrate intervals."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,8 @@ class HeldOutSelection(Callback):
 
     The rules are the run's own: the smallest selection score, and a significant gain over the weights before training.
     If the full validation split can judge a gain, so can the split without one block. The network of the run does not
-    change. Early stopping looks at all windows. Blocks that choose the same step share one copy of the weights.
+    change. Early stopping looks at all windows. Blocks that choose the same step share one copy of the weights; with
+    the same mixing weight they share the dictionary, which is faster to save.
 
     Parameters
     ----------
@@ -59,14 +60,14 @@ class HeldOutSelection(Callback):
         The task's weights before training, for each block.
     """
 
-    def __init__(self, blocks: Sequence[Block], start: Start | None, weights: Sequence[Mapping[str, Tensor]]) -> None:
+    def __init__(self, blocks: Sequence[Block], start: Start | None, weights: Sequence[dict[str, Tensor]]) -> None:
         self.blocks = list(blocks)
         self.start = start
         self._shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in weights[0].items()}
         self.best: list[Choice] = []
         if start is not None:
             self.best = [
-                Choice(0, float(block.selecting(start.windows).nanmean()), dict(own))
+                Choice(0, float(block.selecting(start.windows).nanmean()), own)
                 for block, own in zip(self.blocks, weights, strict=True)
             ]
 
@@ -75,17 +76,20 @@ class HeldOutSelection(Callback):
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
         first, weights = not self.best, None
+        chosen: dict[float | None, dict[str, Tensor]] = {}
         for place, block in enumerate(self.blocks):
             numbers = block.selecting(pl_module.window_numbers)
             mixing_weight, score = pl_module.sums.choose(numbers.nanmean(0))
             if first or self._is_better(place, mixing_weight, score, numbers, pl_module):
-                weights = copy_weights(pl_module) if weights is None else weights
-                own = (
-                    {}
-                    if mixing_weight is None
-                    else {MIXING_WEIGHT: torch.tensor(mixing_weight, dtype=weights[MIXING_WEIGHT].dtype)}
-                )
-                self.best[place : place + 1] = [Choice(trainer.global_step, score, {**weights, **own})]
+                if mixing_weight not in chosen:
+                    weights = copy_weights(pl_module) if weights is None else weights
+                    own = (
+                        {}
+                        if mixing_weight is None
+                        else {MIXING_WEIGHT: torch.tensor(mixing_weight, dtype=weights[MIXING_WEIGHT].dtype)}
+                    )
+                    chosen[mixing_weight] = {**weights, **own}
+                self.best[place : place + 1] = [Choice(trainer.global_step, score, chosen[mixing_weight])]
 
     def held_out_blocks(self) -> list[HeldOutBlock] | None:
         """Return the blocks with the network's weights that were selected for each; None before the first choice."""

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 import lightning
@@ -16,9 +15,9 @@ from forecast.training.task import ForecastTask
 
 
 def states_of(trainer: lightning.Trainer) -> dict[str, Any]:
-    """Return the states of the callbacks by their keys."""
+    """Return the states of the callbacks by their keys, which the next step may change."""
     states = ((callback.state_key, callback.state_dict()) for callback in _callbacks(trainer))
-    return {key: deepcopy(state) for key, state in states if state}
+    return {key: state for key, state in states if state}
 
 
 def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, Any]) -> None:

@@ -126,6 +126,14 @@ def test_blocks_with_the_same_choice_share_one_copy_of_the_weights(prepared: Pre
     assert all(first[name].data_ptr() == second[name].data_ptr() for name in shared)
 
 
+def test_blocks_with_the_same_step_and_mixing_weight_share_one_dictionary(prepared: Preparation) -> None:
+    callback = selection(prepared)
+    alike = (1.0, -0.5, 0.5)
+    validate(callback, prepared, 10, numbers(prepared, alike, alike))
+    assert {float(choice.weights[MIXING_WEIGHT]) for choice in callback.best} == {0.5}
+    assert len({id(choice.weights) for choice in callback.best}) == 1
+
+
 def test_a_block_is_forecast_by_the_weights_of_its_fold(prepared: Preparation) -> None:
     network, windows = prepared.network.eval(), prepared.data.parts["validation"]
     parts = blocks(windows)
