@@ -29,9 +29,10 @@ from forecast.common.progress import progress
 from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
+from forecast.data.generated.data import GeneratedData
 from forecast.data.mapped import Address
 from forecast.data.panel import PanelData
-from forecast.data.settings import DROP
+from forecast.data.settings import DROP, GENERATED
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_maps import LinearMaps, fit_maps
@@ -138,7 +139,9 @@ def make_data(
         "first_origin": training.first_origin,
         "seed": settings.seed,
     }
-    if source.series.ids is None:
+    if settings.data.source == GENERATED:
+        data: ForecastData = GeneratedData(source, settings.data, **options)
+    elif source.series.ids is None:
         data = ForecastData(source, settings.data.split, **options)
     else:
         data = _panel_data(settings, source, options)
