@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
     from forecast.predict.panel import PanelForecaster
+    from forecast.predict.zero_shot import zero_shot
     from forecast.training.estimator import Estimator
     from forecast.training.from_python import fit
 
@@ -38,6 +39,7 @@ _MODULES = {
     "fit": "training.from_python",
     "load": "predict.ensemble",
     "read_table": "overview.understanding",
+    "zero_shot": "predict.zero_shot",
 }
 """The public names, and the module of each."""
 
@@ -55,6 +57,7 @@ __all__ = [
     "fit",
     "load",
     "read_table",
+    "zero_shot",
 ]
 
 

@@ -59,8 +59,7 @@ def _rolled(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> 
     reached: Tensor | None = None
     done = 0
     while done < horizon:
-        nothing = past.new_empty(len(past), 0, 0)
-        known = nothing.expand(-1, past.shape[1], -1), nothing.expand(-1, 1, -1)
+        known = past.new_empty(len(past), past.shape[1], 0), past.new_empty(len(past), 1, 0)
         quantiles = network.forward_quantiles(past, *known, observed)[:, :, 0]  # (B, 192, K)
         median = quantiles[..., quantiles.shape[-1] // 2, None]
         if reached is not None:
@@ -106,7 +105,8 @@ class Mixture:
     """The quantiles of a network and of point forecasts with the quantiles of their errors, averaged by weights.
 
     `weights` are those of the network and of each part of `names`; `offsets` (h, K) of each part are the quantiles of
-    its errors, relative to the spread of the window. `origins` is the number of earlier forecasts behind them.
+    its errors, relative to the spread of the window. `margins` (K,) move the quantiles, in the same unit, so that they
+    cover what they should. `origins` is the number of earlier forecasts behind them.
     """
 
     network: Informer
@@ -116,6 +116,7 @@ class Mixture:
     offsets: tuple[Tensor, ...] = ()
     weights: tuple[float, ...] = (1.0,)
     origins: int = 0
+    margins: Tensor | None = None
 
     def quantiles(self, past: Tensor, observed: Tensor) -> Tensor:
         """Return the quantiles (B, h, C, K), rising, of look-backs (B, T, C) and where they were measured."""
@@ -123,7 +124,10 @@ class Mixture:
         for part, offsets, weight in zip(self.parts, self.offsets, self.weights[1:], strict=True):
             if weight:
                 mixed = mixed + weight * _with_offsets(part(past, observed), offsets, window_spread(past, observed))
-        return mixed
+        if self.margins is None:
+            return mixed
+        moved = mixed + window_spread(past, observed)[..., None] * self.margins
+        return moved.sort(-1).values
 
     @property
     def words(self) -> str:
@@ -136,9 +140,8 @@ def _with_offsets(point: Tensor, offsets: Tensor, spread: Tensor) -> Tensor:
     return point[..., None] + spread[..., None] * offsets[:, None]
 
 
-def choose(network: Informer, table: Table, horizon: int) -> Mixture:
-    """Return the mixture whose quantile loss on earlier origins of the table is lowest."""
-    length = network.tokens.context_length  # type: ignore[attr-defined]
+def choose(network: Informer, table: Table, horizon: int, length: int) -> Mixture:
+    """Return the mixture whose quantile loss on earlier origins of the table is lowest; `length` is the look-back."""
     origins = earlier_origins(len(table.values), horizon, table.values.shape[1])
     alone = Mixture(network, horizon)
     if len(origins) < FEWEST_ORIGINS:
@@ -157,6 +160,7 @@ def choose(network: Informer, table: Table, horizon: int) -> Mixture:
     weights = _best_weights(candidates, future, levels)
     trusted = len(origins) / (len(origins) + PRIOR)
     weights = tuple(trusted * weight + (1 - trusted) * (place == 0) for place, weight in enumerate(weights))
+    mixed = torch.stack([weight * one for weight, one in zip(weights, candidates, strict=True)]).sum(0)
     return replace(
         alone,
         names=tuple(name for name, _, _ in found),
@@ -164,6 +168,7 @@ def choose(network: Informer, table: Table, horizon: int) -> Mixture:
         offsets=tuple(offsets),
         weights=weights,
         origins=len(origins),
+        margins=_margins(mixed, future, spread, levels),
     )
 
 
@@ -224,6 +229,24 @@ def _offsets(errors: Tensor, levels: Tensor) -> Tensor:
         row = near.quantile(levels.to(near)) if len(near) else torch.zeros(len(levels))
         found.append(row.expand(min(reach, horizon - step), -1))
     return torch.cat(found)
+
+
+def _margins(quantiles: Tensor, future: Tensor, spread: Tensor, levels: Tensor) -> Tensor:
+    """Return how far each pair of quantiles moves outwards, (K,), negative for the lower one; the median stays.
+
+    The distance of what came to the pair, negative between them, has a quantile at the pair's coverage. It counts in
+    part, as the weights do: errors at neighbouring steps are alike.
+    """
+    margins = torch.zeros(len(levels))
+    trusted = len(quantiles) / (len(quantiles) + PRIOR)
+    for place, level in enumerate(levels[: len(levels) // 2].tolist()):
+        low, high = quantiles[..., place], quantiles[..., -1 - place]
+        outside = (torch.maximum(low - future, future - high) / spread).flatten()
+        outside = outside[outside.isfinite()]
+        if len(outside):
+            far = trusted * outside.sort().values[min(len(outside) - 1, int((1 - 2 * level) * (len(outside) + 1)))]
+            margins[place], margins[-1 - place] = -far, far
+    return margins
 
 
 def _best_weights(candidates: Sequence[Tensor], future: Tensor, levels: Tensor) -> tuple[float, ...]:
