@@ -30,7 +30,7 @@ PRIOR = 3.0
 RIDGE_ROWS = 4
 """A ridge needs this many look-backs of rows."""
 
-RIDGE_OPERATIONS = 2e10
+RIDGE_OPERATIONS = 5e9
 """Most multiplications of its fit."""
 
 STEP = 0.25

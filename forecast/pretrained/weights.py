@@ -11,7 +11,7 @@ from safetensors.torch import load, save_file
 from forecast.common.errors import InputError
 from forecast.common.files import read_json, sha256, write_json
 from forecast.model.informer import Informer
-from forecast.runs.run import Architecture
+from forecast.runs.run import DAMAGE, Architecture
 
 NAME = "pretrained"
 """What a command line calls these weights."""
@@ -40,9 +40,13 @@ def open_pretrained(folder: Path = FOLDER) -> Pretrained:
     content = path.read_bytes()
     if sha256(path) != card["sha256"]:
         raise InputError(f"{path}: not the file of its card (its SHA-256 differs): install the program again")
-    architecture = Architecture.from_dict(card["architecture"])
-    network = architecture.build()
-    network.load_state_dict({name: value.to(torch.float32) for name, value in load(content).items()})
+    try:
+        architecture = Architecture.from_dict(card["architecture"])
+        network = architecture.build()
+        network.load_state_dict({name: value.to(torch.float32) for name, value in load(content).items()})
+    except DAMAGE as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{folder}: {CARD} and {WEIGHTS} do not fit ({reason}): install the program again") from None
     return Pretrained(network.eval().requires_grad_(False), architecture, card, folder)
 
 
