@@ -11,6 +11,7 @@ import torch
 from forecast.common.errors import InputError
 from forecast.common.files import read_json, sha256
 from forecast.data.datamodule import ForecastData
+from forecast.data.known import KnownEncoder
 from forecast.data.settings import FILE, DataSettings
 from forecast.data.sources import Source, described_data, load_source
 from forecast.data.storage import Placing
@@ -51,6 +52,7 @@ def data_of(run: Run) -> ForecastData:
         evaluation_batch_size=settings.training.evaluation_batch_size,
         seed=settings.seed,
         placing=Placing(device=torch.device("cpu"), folder=run.path),
+        encoder=KnownEncoder.from_dict(trained["data"]["encoder"]) if settings.start_from else None,
     )
     manifest = json.loads(json.dumps(data.contract().to_dict()))
     here, there = ((facts["data"].get("holidays") or {}).get("library") for facts in (manifest, trained))

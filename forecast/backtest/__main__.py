@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -15,6 +15,9 @@ from forecast.common.files import sha256
 from forecast.common.text import counted, duration
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from forecast.backtest.parts import Folder
     from forecast.backtest.refit import Refits
     from forecast.predict.history import Origins
     from forecast.predict.rolling import Rolling
@@ -45,8 +48,14 @@ def _parser() -> argparse.ArgumentParser:
         "--refit",
         default="never",
         metavar="step",
-        help="train again from scratch, on the rows before, at the first origin and after each step, such as 30d "
-        "(default: never)",
+        help="train again, on the rows before, at the first origin and after each step, such as 30d; auto: at an "
+        "origin whose known errors have grown (default: never)",
+    )
+    parser.add_argument(
+        "--refit-from",
+        choices=("last", "scratch"),
+        help="begin each training with the weights of the model before, in a quarter of the steps, or from scratch "
+        "(default: last)",
     )
     parser.add_argument(
         "--refit-time", metavar="dd:hh:mm:ss", help="time limit of each training (default: that of the run)"
@@ -61,7 +70,10 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     options = _parser().parse_args(arguments)
-    asked = Asked(options.start, options.end, options.step, tuple(options.levels), options.refit, options.refit_time)
+    asked = Asked(
+        *(options.start, options.end, options.step, tuple(options.levels)),
+        *(options.refit, options.refit_time, options.refit_from),
+    )
     return finish(lambda: backtest(options.run, options.input, options.output, asked))
 
 
@@ -75,6 +87,7 @@ class Asked:
     levels: tuple[float, ...] = ()
     refit: str = "never"
     refit_time: str | None = None
+    refit_from: str | None = None
 
     def origins(self, step: str | None = None) -> "Origins":
         """Return the origins, or the dates of refits that are a step apart."""
@@ -86,7 +99,7 @@ class Asked:
         """Return the words by the names of their options."""
         return {
             **{"--from": self.start, "--to": self.end, "--step": self.step, "--levels": list(self.levels)},
-            **{"--refit": self.refit, "--refit-time": self.refit_time},
+            **{"--refit": self.refit, "--refit-time": self.refit_time, "--refit-from": self.refit_from},
         }
 
 
@@ -94,8 +107,9 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     """Write the backtest of a model on a table into a folder, and print how it did."""
     if not source.exists():  # before the seconds that torch takes to import
         raise InputError(f"{source}: no such file: check the path")
-    if asked.refit == "never" and asked.refit_time is not None:
-        raise InputError(f"--refit-time {asked.refit_time}: nothing is trained again: add --refit, or leave it out")
+    for name, value in {"--refit-time": asked.refit_time, "--refit-from": asked.refit_from}.items():
+        if asked.refit == "never" and value is not None:
+            raise InputError(f"{name} {value}: nothing is trained again: add --refit, or leave it out")
     from forecast.backtest.outcome import write_outcome
     from forecast.backtest.page import PAGE
     from forecast.backtest.parts import Folder
@@ -112,24 +126,46 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked) -> N
     frame = read_as_trained(members[0].contract, source)
     rolling = predictor.rolling(frame, asked.origins(), Question(asked.levels), str(source))
     print(_opening(rolling), flush=True)
+    refits = None
     if asked.refit == "never":
         groups = rolling.groups()
         makers = rolling.makers(groups)
         folder.open()
     else:
-        from forecast.backtest.refit import Refits, check_refit  # imported here: Lightning takes seconds
+        from forecast.backtest.refit import LAST, Refits, check_refit  # imported here: Lightning takes seconds
 
-        refits = Refits(check_refit(predictor), frame, str(source), Question(asked.levels), output, asked.refit_time)
-        due = refits.groups(rolling, asked.origins(asked.refit))
-        groups, makers = [group for _, group in due], refits.makers(rolling, due)
-        folder.open()
-        _print_refits(refits, {due[number][0] for number in folder.missing(len(due))})
+        refits = Refits(
+            check_refit(predictor),
+            *(frame, str(source), Question(asked.levels), output, asked.refit_time, asked.refit_from or LAST),
+        )
+        groups, makers = _with_refits(refits, rolling, folder, asked)
     _print_time(rolling, sum(len(groups[number]) for number in folder.missing(len(groups))))
     forecasts = folder.fill(makers)
     facts = {"models": [str(member.path) for member in members], "input": source.name, **asked.facts()}
+    if refits is not None:
+        made = facts["refits"] = refits.made()
+        print(f"{counted(len(made), 'refit')}{': ' * bool(made)}{', '.join(made)}")
     for line in write_outcome(output, source.name, rolling.history, forecasts, facts):
         print(line)
     print(f"backtest: {shlex.quote(str(output / PAGE))}")
+
+
+def _with_refits(
+    refits: "Refits", rolling: "Rolling", folder: "Folder", asked: Asked
+) -> tuple[list[list[int]], list[Callable[[], "pd.DataFrame"]]]:
+    """Return the groups of origins and the function that forecasts each; open the folder and print what is trained."""
+    from forecast.backtest.refit import AUTO, Watch
+
+    if asked.refit == AUTO:
+        makers = Watch(refits, rolling, folder).makers()
+        folder.open()
+        print(f"a refit, when the errors have grown, takes about {duration(refits.seconds())}", flush=True)
+        return [[place] for place in rolling.places], makers
+    due = refits.groups(rolling, asked.origins(asked.refit))
+    makers = refits.makers(rolling, due)
+    folder.open()
+    _print_refits(refits, {due[number][0] for number in folder.missing(len(due))})
+    return [group for _, group in due], makers
 
 
 def _plan(weights: list[str], source: Path, asked: Asked) -> dict[str, Any]:

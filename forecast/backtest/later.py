@@ -179,8 +179,10 @@ def _interval(values: np.ndarray, scale: float, least: float = -math.inf, most: 
     return f" ({LEVEL:.0%} interval {low:.1f} to {high:.1f} %)".replace("95%", "95 %")
 
 
-def slope(size: np.ndarray) -> tuple[float, float, float] | None:
+def slope(size: np.ndarray, overlap: int = 1, level: float = LEVEL) -> tuple[float, float, float] | None:
     """Return the slope of errors (h,) along the horizon, per step, and its confidence interval; None if too few.
+
+    `overlap` neighbours share data.
 
     Notes
     -----
@@ -193,7 +195,7 @@ def slope(size: np.ndarray) -> tuple[float, float, float] | None:
         return None
     value = float((step * size).sum() / spread)
     scores = len(size) * step * (size - size.mean() - value * step) / spread
-    found = mean_interval(scores, 1, level=LEVEL)
+    found = mean_interval(scores, overlap, level=level)
     return None if found is None else (value, value + found.low, value + found.high)
 
 

@@ -12,7 +12,7 @@ from forecast.backtest.page import answer, write_page
 from forecast.backtest.scores import LEVEL, Errors
 from forecast.common.files import replacing, write_json
 from forecast.common.spreadsheet import write_frame
-from forecast.data.calendar import season_name, seasonal_period
+from forecast.data.calendar import future_index, season_name, seasonal_period
 from forecast.data.scaler import SeriesScaler
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.history import History
@@ -95,26 +95,32 @@ def past_of(history: History) -> pd.DataFrame:
 
 def warnings_of(history: History) -> list[str]:
     """Return a warning if origins lie before the first row that neither training nor validation has seen."""
-    model = history.model
-    first = _first_unseen(model)
-    if first is None:
-        return []
-    clock = model.contract.clock
-    own, limit = clock.comparable(history.times), clock.comparable(pd.DatetimeIndex([first]))
-    if (own.tz is None) != (limit.tz is None) or not (early := int((own < limit[0]).sum())):
+    model, times = history.model, history.times
+    if not (early := count_seen(model, times)):
         return []
     return [
-        f"WARNING: {early:,} of {len(own):,} origins are before {first}: training or validation has seen these rows, "
-        "and the errors there are too small."
+        f"WARNING: {early:,} of {len(times):,} origins are before {_first_unseen(model)}: training or validation has "
+        "seen these rows, and the errors there are too small."
     ]
 
 
+def count_seen(model: TrainedModel, times: pd.DatetimeIndex) -> int | None:
+    """Return how many times are before the first row that the run has not seen; None if it is not known."""
+    first, clock = _first_unseen(model), model.contract.clock
+    if first is None:
+        return None
+    own, limit = clock.comparable(times), clock.comparable(pd.DatetimeIndex([first]))
+    return None if (own.tz is None) != (limit.tz is None) else int((own < limit[0]).sum())
+
+
 def _first_unseen(model: TrainedModel) -> str | None:
-    """Return the time of the first row of the test split; None if it is not known."""
+    """Return the time of the first row that neither training nor validation has seen; None if it is not known."""
     if model.path is None or not model.path.is_dir():
         return None
-    first = model.result["data"].get("first_test_target")
-    return None if first is None else str(first)
+    data = model.result["data"]
+    if data["scored_split"] == "test" or "last_seen_row" not in data:
+        return data.get("first_test_target")
+    return str(future_index(pd.Timestamp(data["last_seen_row"]), model.frequency, 1)[0])
 
 
 def _facts(errors: Errors, history: History, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:

@@ -138,6 +138,7 @@ class ForecastData(lightning.LightningDataModule):
         evaluation_stride: int = 1,
         first_origin: int | None = None,
         placing: Placing = IN_MEMORY,
+        encoder: KnownEncoder | None = None,
     ) -> None:
         super().__init__()
         for name, value in [
@@ -160,7 +161,7 @@ class ForecastData(lightning.LightningDataModule):
         train = self.train_rows = self._train_rows()
         self.scaler: Scaler | SeriesScaler = self._fit_scaler(raw, train)
         self.cycles = self._choose_cycles(train)
-        self.encoder = self._fit_encoder(train, horizon)
+        self.encoder = self._fit_encoder(train, horizon, encoder)
         self.layout = self._choose_layout(context_length, horizon)
         self.warnings = sentinel_warnings(source.series, [*source.columns, *self.encoder.numbers])
         placed = place(self._recipes(raw), placing)
@@ -188,14 +189,14 @@ class ForecastData(lightning.LightningDataModule):
         frequency = self.source.series.frequency
         return calendar_cycles(frequency, span_of(self.index[train], frequency))
 
-    def _fit_encoder(self, train: Rows, horizon: int) -> KnownEncoder:
-        """Return the encoding of the covariates, fitted on the training rows; refuse a copy of a target."""
+    def _fit_encoder(self, train: Rows, horizon: int, given: KnownEncoder | None) -> KnownEncoder:
+        """Return the encoding of the covariates, `given` or fitted on the training rows; refuse a copy of a target."""
         source, series, frame = self.source, self.source.series, self.source.series.frame
         numbers = [name for name in source.roles.known if name not in series.labels]
         known = frame[numbers].to_numpy(np.float64)[train]
         check_spikes(known, self.index[train], numbers, series.observed_of(numbers, train))
         self._parts_notes: list[str] = []
-        encoder = KnownEncoder.fit(series, source.roles.known, source.roles.past, train)
+        encoder = given or KnownEncoder.fit(series, source.roles.known, source.roles.past, train)
         if encoder.known:
             last = self._compared_rows()
             roles = encoder.known, source.targets, source.columns[len(source.targets) :]

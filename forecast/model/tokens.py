@@ -11,6 +11,7 @@ from torch.nn import functional
 from forecast.attention.base import Mask
 from forecast.common.losses import levels_error
 from forecast.data.known import KnownLayout
+from forecast.data.lengths import LONGEST_LOOK_BACK
 from forecast.kernels.dropout import Dropout
 
 
@@ -265,7 +266,7 @@ class PatchTokens(nn.Module):
     def source(self, past: Tensor, past_known: Tensor, observed: Tensor | None = None) -> Tensor:
         """Return the encoder's tokens, (B C_out, L, D) or (B, C_in L, D)."""
         tokens = self._embedded(past, observed, self._patches)  # (B, C_in, N, D)
-        tokens = tokens + positions(tokens.shape[2], tokens.shape[3], tokens)
+        tokens = tokens + self._positions(tokens.shape[2], tokens)
         if self.known is not None:
             known = self._patches(self.embedding(past_known)).permute(0, 2, 3, 1).flatten(2)  # (B, N, P F)
             tokens = tokens + self.known(known)[:, None]
@@ -318,6 +319,11 @@ class PatchTokens(nn.Module):
         patches: Tensor = self.head(decoded)  # (B C_out, M, P K) or (B, C_out M, P K)
         series = patches.reshape(self.shape)  # (B, C_out, M P) or (B, C_out, M P, K)
         return series.transpose(1, 2)[:, : self.horizon]
+
+    def _positions(self, count: int, tokens: Tensor) -> Tensor:
+        """Return the positions (N, D) of patches; robust ones are counted back from the newest."""
+        before = max(0, LONGEST_LOOK_BACK // self.patch_length - count) if self.robust else 0
+        return positions(before + count, tokens.shape[-1], tokens)[before:]
 
     def _embedded(self, past: Tensor, observed: Tensor | None, cut: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the embedded values of patches, (B, C, …, D), that `cut` takes from steps (B, T, C)."""

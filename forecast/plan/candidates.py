@@ -72,6 +72,8 @@ def _check(settings: Settings) -> None:
     settings.trainer.device()
     if settings.resume:
         raise InputError(f"resume={settings.resume}: a plan is for a training from the start: leave it out")
+    if settings.start_from is not None:
+        raise InputError(f"start_from={settings.start_from}: does not change time or memory: leave it out of a plan")
     for key in ("devices", "num_nodes"):
         if (value := getattr(settings.trainer, key)) != 1:
             raise InputError(f"trainer.{key}={value}: a plan is measured in one process: set it to 1")

@@ -150,7 +150,7 @@ def _kept(group: str, value: Any) -> Any:
 def _name(value: Any) -> str | None:
     """Return the name of a group's options, "" without a name; the value itself if it is not a group."""
     if not isinstance(value, Mapping):
-        return None if value is None else _shown(value)
+        return None if value is None or value == [] else _shown(value)
     return next((str(value[key]).rpartition(".")[2] for key in NAMES if key in value), "")
 
 

@@ -229,6 +229,12 @@ class Settings:
     loss: str = option("Training loss on z-scores: mse, mae, huber or quantile.", choices=LOSSES, checked=False)
     quantiles: list[float] = option("Levels of loss=quantile, symmetric about 0.5.", default=(), items="numbers")
     output_dir: str = option("Folder of all runs.")
+    start_from: str | None = option(
+        "Run folder (or latest), or pretrained, whose weights begin the training; null: random weights.", default=None
+    )
+    freeze: list[str] = option(
+        "Parts of the network that training does not change, such as [encoder,tokens].", default=(), items="parts"
+    )
     resume: bool | str = option("auto (newest run of this configuration) or a run folder; false: a new run.")
     data: DataSettings
     training: TrainingSettings

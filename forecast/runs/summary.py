@@ -265,14 +265,22 @@ def best_line(result: Mapping[str, Any]) -> str:
         cure = "training.start_confidence=null lets any better score count"
         why = f"validation is too short to accept trained weights ({blocks})"
         return f"{line}: {why}; {cure}. {_start_alone(result)}"
+    few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
+    if best == 0 and (start := look_up(result, "start_from.run")) is not None and mixing_weight != 0:
+        line = f"{line}: no step is better than the weights of {shown(start)}.{few}"
+        return line if mixing_weight is None else f"{line} {_mixture(mixing_weight)}"
     if best == 0:
-        few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
         return f"{line}: training added nothing beyond chance.{few} {_start_alone(result)}"
     if mixing_weight is None:
         return f"{line}."
+    return f"{line}. {_mixture(mixing_weight)}"
+
+
+def _mixture(mixing_weight: float) -> str:
+    """Return what a mixed forecast is made of."""
     percent = f"{100 * mixing_weight:.0f}", f"{100 - 100 * mixing_weight:.0f}"
     model, path = ("<1", ">99") if 0 < mixing_weight < 0.005 else percent  # a positive weight is never printed as 0
-    return f"{line}. Forecast = {model} % encoder-decoder + {path} % linear path."
+    return f"Forecast = {model} % encoder-decoder + {path} % linear path."
 
 
 def _start_alone(result: Mapping[str, Any]) -> str:

@@ -88,6 +88,10 @@ def _train_and_print(config: DictConfig, overrides: Sequence[str]) -> None:
     plain = plain_values(config)
     check_trial(plain, overrides)
     check_places(config, overrides)
+    if plain["start_from"] is not None:
+        from forecast.training.start_from import with_run
+
+        plain = with_run(plain, overrides)
     settings, source = _first_look(plain, alone=place is None)
     from forecast.runs.summary import print_closing_lines, print_table
     from forecast.training.train import train

@@ -78,7 +78,8 @@ def fit(
         Options of the command line by their names: those of `data` as they are (`targets=["load"]`,
         `holidays="DE-BY"`, `id_columns=["store"]`), a choice as a word (`attention="probsparse"`,
         `experiment="general"`), a group as a dict (`training={"max_time": "00:00:02:00"}`), and `context_length`,
-        `seed`, `ensemble`, `loss`, …
+        `seed`, `ensemble`, `loss`, …; `start_from` is a trained model, or its folder, whose weights begin the training,
+        with its architecture and its roles of columns.
 
     Returns
     -------

@@ -10,13 +10,14 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from forecast.common.conf_files import about_option, choice_files
-from forecast.common.configuration import COMPLAINTS, check_places, check_trial, compose_words, plain_values
+from forecast.common.configuration import COMPLAINTS, compose_words
 from forecast.common.errors import InputError
 from forecast.common.settings import options_of
 from forecast.data.settings import FILE, DataSettings
 from forecast.runs.ensemble import MOST
 from forecast.runs.settings import Settings
 from forecast.tables.flaws import value_word
+from forecast.training.start_from import composed
 
 PLACES = {
     **{name: name for name in ("attention", "model", "experiment", "optimizer", "scheduler", "trainer")},
@@ -46,6 +47,8 @@ class Options:
         of_data = {name for name, each in options_of(DataSettings).items() if each.applies_to(FILE)}
         choices, values = dict[str, Any](), dict[str, Any]()
         for name, given in options.items():
+            if name == "start_from" and (given := getattr(given, "path", given)) is None:
+                raise InputError("start_from: is an ensemble, or no model: give one run, such as a member")
             value = _plain(name, given)
             if name in REFUSED:
                 raise InputError(f"{name}: {REFUSED[name]}: leave it out")
@@ -76,9 +79,7 @@ class Options:
                 OmegaConf.update(config, key, value, merge=True)
             except COMPLAINTS:
                 raise InputError(f"{key}: {about_option(key)}") from None
-        words, plain = self.words(table), plain_values(config)
-        check_trial(plain, words)
-        check_places(config, words)
+        plain = composed(config, self.words(table))
         members = plain["ensemble"]
         if isinstance(members, bool) or not isinstance(members, int) or not 1 <= members <= MOST:
             raise InputError(f"ensemble={members}: must be a whole number from 1 to {MOST:,}")

@@ -76,6 +76,7 @@ def write_outcome(
         },
         "linear_fit": {"look_back": ridge.look_back, "penalty": ridge.penalty, "every": ridge.every},
         "linear_path_start": None if start is None else start.name,
+        "start_from": None if prepared.start is None else prepared.start.facts,
         "speed": {
             **fit.speed,
             "inference_windows_per_s": model.test.windows_per_s,
@@ -136,6 +137,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "cycles": list(data.cycles),
         "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
         "last_training_row": str(data.index[data.train_rows].max()),
+        "last_seen_row": str(_last_target(data, data.parts["validation"])),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
         **({} if ids is None else {"origins": {part: _dates(data, own) for part, own in data.parts.items()}}),
@@ -147,6 +149,12 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "notes": list(data.notes),
         "warnings": data.warnings,
     }
+
+
+def _last_target(data: ForecastData, windows: Windows) -> pd.Timestamp:
+    """Return the time of the last target of some windows."""
+    last: pd.Timestamp = data.index[windows.starts.cpu().numpy() + windows.context_length + windows.horizon - 1].max()
+    return last
 
 
 def _dates(data: ForecastData, windows: Windows) -> int:

@@ -38,13 +38,15 @@ from forecast.data.storage import Placing
 from forecast.evaluation.linear_maps import LinearMaps, fit_maps
 from forecast.evaluation.mixing import independent_blocks, shrinkage
 from forecast.evaluation.ridge import PENALTIES
-from forecast.evaluation.significance import count_blocks
+from forecast.evaluation.significance import FEWEST, count_blocks
 from forecast.model.compiling import check_compiling
 from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import Architecture
 from forecast.runs.settings import Settings, exact_convolutions, follow_table
 from forecast.training.schedule import SCHEDULES
+from forecast.training.start_from import Beginning, beginning_of, keep_mixing_weight
+from forecast.training.start_pretrained import PretrainedBeginning
 from forecast.training.task import ForecastTask
 
 METRICS = ("val/selection", "val/mse", "val/mae")
@@ -59,6 +61,8 @@ class Preparation:
     """Components of a training.
 
     The precision in `settings` is resolved. `linear_maps` has the linear baseline and the start of the linear path.
+    `start` is the run whose weights begin the training. Trained weights replace the start with this `confidence`; None:
+    if their score is better.
     """
 
     settings: Settings
@@ -69,6 +73,8 @@ class Preparation:
     linear_maps: LinearMaps
     task: ForecastTask
     callbacks: list[Callback]
+    start: Beginning | PretrainedBeginning | None = None
+    confidence: float | None = None
 
     @property
     def precision(self) -> str:
@@ -78,10 +84,7 @@ class Preparation:
     @property
     def validation_blocks(self) -> int | None:
         """Number of blocks of validation windows that judge the training; None if any better score counts."""
-        if self.linear_maps.start is None or self.settings.training.start_confidence is None:
-            return None
-        windows = self.data.parts["validation"]
-        return count_blocks(int(windows.with_target.sum()), windows.overlap)
+        return None if self.confidence is None else _blocks(self.data)
 
 
 def prepare(
@@ -111,15 +114,45 @@ def prepare(
     architecture, network = _make_network(settings, data, device, group)
     data.to(device)
     task = _make_task(settings, data, network)
+    start = beginning_of(settings.start_from)
+    if start is not None:
+        start.check_network(architecture, data)
+        start.begin(task, torch.from_numpy(data.static))
     callbacks = make_callbacks(settings.callbacks, settings.loss)
     if linear_maps is None:
         before_linear_fit(data, network)
         linear_maps = _fit_linear(settings, data, architecture, network)
     if linear_maps.start is not None:
         assert network.linear_path is not None
-        start = linear_maps.start
-        network.linear_path.start_from(start.weight, start.known, linear_maps.offsets)
-    return Preparation(settings, device, data, architecture, network, linear_maps, task, callbacks)
+        first = linear_maps.start
+        network.linear_path.start_from(first.weight, first.known, linear_maps.offsets)
+        keep_mixing_weight(task, data.parts["validation"], settings.training.evaluation_batch_size)
+    confidence = _confidence(settings, data, network, linear_maps, start)
+    return Preparation(settings, device, data, architecture, network, linear_maps, task, callbacks, start, confidence)
+
+
+def _confidence(
+    settings: Settings,
+    data: ForecastData,
+    network: Informer,
+    linear_maps: LinearMaps,
+    start: Beginning | PretrainedBeginning | None,
+) -> float | None:
+    """Return the confidence with which trained weights must beat the start; None if any better score counts.
+
+    Any better score counts after a start from a run, unless validation is too short or better without the run's
+    encoder-decoder.
+    """
+    continues = start is not None and (start.chooses_weight or network.mixing_weight != 0)
+    if (linear_maps.start is None and not continues) or (continues and _blocks(data) >= FEWEST):
+        return None
+    return settings.training.start_confidence
+
+
+def _blocks(data: ForecastData) -> int:
+    """Return the number of blocks of validation windows."""
+    windows = data.parts["validation"]
+    return count_blocks(int(windows.with_target.sum()), windows.overlap)
 
 
 def make_data(
@@ -139,6 +172,9 @@ def make_data(
         "first_origin": training.first_origin,
         "seed": settings.seed,
     }
+    if (start := beginning_of(settings.start_from)) is not None:
+        start.check_table(source)
+        options["encoder"] = start.encoder
     if settings.data.source == GENERATED:
         data: ForecastData = GeneratedData(source, settings.data, **options)
     elif source.series.ids is None:
@@ -194,6 +230,7 @@ def _make_task(settings: Settings, data: ForecastData, network: Informer) -> For
         total_steps=training.total_steps(len(data.parts["train"])),
         shrinkage=shrinkage(independent_blocks(data.parts["validation"]), training.mixing_prior),
         seed=settings.seed,
+        frozen=settings.freeze,
     )
     task.configure_optimizers()  # refuse options out of range before the run folder is made
     return task

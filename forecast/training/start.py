@@ -173,6 +173,11 @@ def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] |
         combined = "a combination: " if "+" in start.name else ""
         source = "this ridge regression" if start.name == ridge.name else f"{combined}{start.name}"
         say(f"linear path of the model: starts from {source}")
+    for line in [] if prepared.start is None else prepared.start.lines(prepared.data, prepared.task):
+        say(line)
+    if names := prepared.settings.freeze:
+        fixed = sum(weight.numel() for weight in prepared.network.parameters() if not weight.requires_grad)
+        say(f"not trained: {fixed:,} parameters ({', '.join(names)})")
     done = "" if resumed is None else f", resuming after step {resumed['step']:,}"
     processes = f" on {group.size} processes" if group.size > 1 else ""
     compiling = ", after compiling" if prepared.settings.training.compile else ""

@@ -1,14 +1,14 @@
 """The Lightning module of a training: loss, validation scores and optimizer. The network is built elsewhere."""
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import lightning
 import numpy as np
 import torch
 from lightning.pytorch.utilities.types import LRSchedulerConfigType, OptimizerLRSchedulerConfig
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -48,6 +48,8 @@ class ForecastTask(lightning.LightningModule):
         Factor of the best mixing weight (`forecast.evaluation.mixing.shrinkage`).
     seed
         Determines, with the step and the rank of the process, all randomness of a step.
+    frozen
+        Parts of the network that training does not change, by the names of its modules. They have no dropout.
 
     Attributes
     ----------
@@ -72,6 +74,7 @@ class ForecastTask(lightning.LightningModule):
         total_steps: int,
         shrinkage: float,
         seed: int,
+        frozen: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.network = network
@@ -90,6 +93,7 @@ class ForecastTask(lightning.LightningModule):
         self.window_errors = WindowErrors()
         if network.linear_path is not None:
             network.linear_path.requires_grad_(linear_path_rate > 0)
+        self.frozen = freeze(network, frozen)
         self.window_scores = torch.empty(0, dtype=torch.float64)
         self.window_numbers = torch.empty(0, 1, dtype=torch.float64)
         self.arithmetic = Stopwatch()
@@ -97,6 +101,14 @@ class ForecastTask(lightning.LightningModule):
         self._last_norm: Tensor | None = None
         self._rates: dict[str, float] = {}
         self._update_began = 0.0
+        self.train()
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; frozen parts stay in evaluation mode."""
+        super().train(mode)
+        for part in self.frozen:
+            part.eval()
+        return self
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the forecast of a batch, shape (B, h, C_out)."""
@@ -242,6 +254,19 @@ class ForecastTask(lightning.LightningModule):
     def _relative_count(self, observed: Tensor) -> Tensor:
         """Return the number of observed targets of this process, relative to the mean over all processes."""
         return observed * self.group.size / self.group.summed(observed).clamp(min=1)
+
+
+def freeze(network: Informer, names: Sequence[str]) -> list[nn.Module]:
+    """Fix the weights of parts of a network, and return these modules."""
+    modules = dict(network.named_modules())
+    parts = [name for name, module in network.named_children() if any(True for _ in module.parameters())]
+    for name in names:
+        if name not in modules or not any(True for _ in modules[name].parameters()):
+            raise InputError(f"freeze={name}: the network has no such part: choose from {', '.join(parts)}")
+        modules[name].requires_grad_(False)
+    if not any(weight.requires_grad for weight in network.parameters()):
+        raise InputError(f"freeze={','.join(names)}: nothing is left to train: leave out one part")
+    return [modules[name] for name in names]
 
 
 def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:

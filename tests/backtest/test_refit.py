@@ -1,14 +1,16 @@
 """Refits of a backtest: trainings on the rows before, once each."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from forecast.backtest import refit
 from forecast.backtest.__main__ import main
-from forecast.backtest.refit import Refits, split_of
+from forecast.backtest.refit import Refits, Watch, have_grown, split_of
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.history import Chosen, Origins
@@ -58,7 +60,7 @@ def test_a_refit_trains_with_the_options_of_the_run_on_the_rows_before_its_date(
     model = Forecaster.load(tiny_run.path)
     rolling = model.rolling(tiny_run.table, Origins(START, step="30h"), Question())
     refits = Refits(model, tiny_run.table, "the frame", Question(), tmp_path, "00:00:02:00")
-    forecasts = refits.forecasts(rolling.history, rolling.places[0], rolling.places[:2])
+    forecasts = refits.forecasts(rolling.history, rolling.places[:1], rolling.places[:2])
 
     pd.testing.assert_frame_equal(forecasts, rolling.at(rolling.places[:2]))  # the patched training returns the run
     (settings,) = seen
@@ -91,8 +93,8 @@ def test_finished_refits_are_not_trained_again(
     original, trained = refit.train, list[Path]()
     settings_of = Refits.settings
 
-    def few_steps(self: Refits, table: Path) -> Settings:
-        plain = settings_of(self, table).plain
+    def few_steps(self: Refits, table: Path, start: Path | None = None) -> Settings:
+        plain = settings_of(self, table, start).plain
         return Settings.parse({**plain, "training": {**plain["training"], "max_steps": 2}})
 
     def train(settings: Settings, *, folder: Path) -> tuple[Run, dict[str, Any]]:
@@ -138,6 +140,8 @@ def test_a_time_limit_without_a_refit_or_of_another_form_is_refused(
     assert "training.max_time=two minutes: must be dd:hh:mm:ss" in capsys.readouterr().err
     assert main([*given, "--refit", "never", "--refit-time", "00:00:02:00"]) == 2
     assert "--refit-time 00:00:02:00: nothing is trained again" in capsys.readouterr().err
+    assert main([*given, "--refit", "never", "--refit-from", "last"]) == 2
+    assert "--refit-from last: nothing is trained again" in capsys.readouterr().err
     assert not folder.exists()
 
 
@@ -146,3 +150,99 @@ def test_chosen_origins_are_forecast_as_in_the_whole(tiny_run: TinyRun) -> None:
     rolling = model.rolling(tiny_run.table, Origins(START, step="30h"), Question())
     alone = model.rolling(tiny_run.table, Chosen("", listed=(rolling.places[1],)), Question())
     pd.testing.assert_frame_equal(alone.table(), rolling.at(rolling.places[1:2]))
+
+
+def fake_training(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """Replace the training by a folder without a run; return the list of the settings that it is called with."""
+    seen: list[Settings] = []
+
+    def train(settings: Settings, *, folder: Path) -> tuple[Run, dict[str, Any]]:
+        seen.append(settings)
+        return Run(folder), {}
+
+    monkeypatch.setattr(refit, "train", train)
+    return seen
+
+
+@pytest.mark.parametrize(("start", "first"), [(START, "run"), ("2016-07-23 08:00", None)])
+def test_a_refit_begins_with_the_weights_before_unless_they_have_seen_its_origin(
+    start: str, first: str | None, tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = fake_training(monkeypatch)
+    model = Forecaster.load(tiny_run.path)
+    history = model.rolling(tiny_run.table, Origins(start, step="30h"), Question()).history
+    refits = Refits(model, tiny_run.table, "the frame", Question(), tmp_path)
+    last = refits.run(history, [int(place) for place in history.places[:2]])
+
+    before, after = seen
+    assert before.start_from == (None if first is None else str(tiny_run.path))
+    assert after.start_from == str(tmp_path / "refits" / before.data.name)
+    assert last.name == after.data.name
+    assert after.training.max_steps == model.result["model"]["steps"] // refit.SHARE
+    assert (before.training.max_steps == 40) is (first is None), "from scratch a refit is as long as the run"
+
+
+def test_from_scratch_no_weights_begin_a_refit(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = fake_training(monkeypatch)
+    model = Forecaster.load(tiny_run.path)
+    history = model.rolling(tiny_run.table, Origins(START, step="30h"), Question()).history
+    refits = Refits(model, tiny_run.table, "the frame", Question(), tmp_path, start="scratch")
+    refits.run(history, [int(place) for place in history.places[:2]])
+    assert [settings.start_from for settings in seen] == [None], "and none before it is needed"
+
+
+def test_errors_have_grown_only_with_a_trend_beyond_chance() -> None:
+    noise = np.random.default_rng(0).standard_normal(40) / 4
+    trend = np.arange(40) / 40
+    assert have_grown(noise + 2 * trend, 1)
+    assert not have_grown(noise, 1)
+    assert not have_grown(noise - 2 * trend, 1)
+    assert not have_grown((noise + 2 * trend)[:7], 1), "seven are too few"
+    assert not have_grown((noise + 2 * trend)[:31], 4), "31 origins of which four share targets are too few"
+
+
+@pytest.fixture
+def ratios(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """Return the errors of the fake origins of `watch`."""
+    values = np.random.default_rng(1).standard_normal(40) / 9
+    monkeypatch.setattr(refit, "log_ratio", lambda number, _: float(values[number]))
+    monkeypatch.setattr(pd, "read_parquet", lambda number: number)
+    return values
+
+
+def watch() -> Any:
+    """Return the watch over 40 origins, one in six places, of a model with a horizon of 12."""
+    rolling = SimpleNamespace(places=list(range(100, 340, 6)), at=lambda places: places, history=None)
+    refits = SimpleNamespace(model=SimpleNamespace(horizon=12), forecasts=lambda _, due, places: (tuple(due), places))
+    folder: Any = SimpleNamespace(part=lambda number: number)
+    return Watch(cast(Any, refits), cast(Any, rolling), folder)
+
+
+def test_a_refit_follows_errors_that_are_known_at_its_origin(ratios: np.ndarray) -> None:
+    ratios[20:] += np.arange(20) / 4
+    made = watch()
+    answers = [made.forecasts(number) for number in range(40)]
+    first = made.due[0]
+    number = (first - 100) // 6
+    assert 21 < number < 40
+    assert answers[number - 1] == [first - 6]
+    assert answers[number] == ((first,), [first])
+
+    ratios[number - 1 :] = 99  # the errors of an origin are known two origins later
+    other = watch()
+    other.forecasts(number)
+    assert other.due == [first]
+    ratios[number - 1 :] = 0
+    other = watch()
+    other.forecasts(number)  # as after an interruption: the origins before are not forecast again
+    assert other.due == [first]
+
+
+def test_the_errors_before_a_refit_do_not_count_after_it(ratios: np.ndarray) -> None:
+    ratios[10:20] += np.arange(10)
+    ratios[20:] += 9
+    made = watch()
+    made.forecasts(39)
+    assert len(made.due) == 1

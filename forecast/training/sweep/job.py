@@ -14,7 +14,6 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from forecast.common.cli import unread
-from forecast.common.configuration import check_places, check_trial, plain_values
 from forecast.common.errors import InputError, Interrupted
 from forecast.common.files import folder_lock, look_up, read_json, write_sealed
 from forecast.common.memory import reset_peak_memory
@@ -31,6 +30,7 @@ from forecast.runs.run import (
     is_finished,
 )
 from forecast.runs.settings import Settings, check_one_process, follow_table
+from forecast.training.start_from import composed
 from forecast.training.sweep.isolated import Failure, JobFailed, marked, record, train_apart
 from forecast.training.sweep.overrides import canonical, in_order, is_seed, job_name, parse, swept_words
 from forecast.training.train import train
@@ -163,10 +163,7 @@ def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set
     words = swept_words(overrides, sweep.constants)
     folder = sweep.folder / job_name(words)
     try:
-        plain = plain_values(config)
-        check_trial(plain, overrides)
-        check_places(config, overrides)
-        settings, _ = follow_table(Settings.parse(plain))
+        settings, _ = follow_table(Settings.parse(composed(config, overrides)))
         check_one_process(settings.plain["trainer"])
         folder = job_folder(folder, settings, sweep.token)
         result = _run(sweep, settings, overrides, words, folder, reporter, announced)

@@ -14,7 +14,7 @@ from typing import Any
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig
 
-from forecast.common.configuration import COMPLAINTS, one_line, plain_values
+from forecast.common.configuration import COMPLAINTS, one_line
 from forecast.common.errors import InputError, Interrupted, first_line
 from forecast.common.place import started_place
 from forecast.data.sources import load_source
@@ -22,6 +22,7 @@ from forecast.report.__main__ import report_sweep
 from forecast.runs.settings import Settings, follow_table
 from forecast.runs.summary import writes_board
 from forecast.training.start import signal_of
+from forecast.training.start_from import composed
 from forecast.training.sweep.ensemble import finish_ensemble
 from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
 from forecast.training.sweep.overrides import (
@@ -103,7 +104,7 @@ def run_sweep(
 
 def _refuse_panel(config: DictConfig, members: int) -> None:
     """Raise InputError for an ensemble on a long table, which would end without its scores."""
-    settings, source = follow_table(Settings.parse(plain_values(without_hydra(config))))
+    settings, source = follow_table(Settings.parse(composed(without_hydra(config), ())))
     series = (load_source(settings.data) if source is None else source).series
     if series.ids is not None:
         raise InputError(
@@ -114,7 +115,7 @@ def _refuse_panel(config: DictConfig, members: int) -> None:
 
 def _one_run(config: DictConfig) -> Settings:
     """Return the settings of the first job of a sweep."""
-    return follow_table(Settings.parse(plain_values(without_hydra(config))))[0]
+    return follow_table(Settings.parse(composed(without_hydra(config), ())))[0]
 
 
 def _time_and_report(sweep: Sweep, *, again: bool, board: bool) -> None:
