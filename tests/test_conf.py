@@ -88,6 +88,7 @@ LENGTHS: dict[str, tuple[int, int, int | None]] = {
     "experiment=long": (8064, 96, 1),
     "experiment=pjme": (2016, 96, 24),
     "experiment=pointwise": (336, 96, 1),
+    "experiment=pretrain": (512, 192, 16),
     "experiment=rossmann": (112, 48, 7),
     "experiment=tradeoff": (720, 96, 4),
     "experiment=weather": STANDARD,

@@ -72,6 +72,7 @@ class PatchInformerOptions(Options):
     patch_values: str = option(
         "Values of a patch: as they are (plain), or compressed by asinh with gaps marked and hidden (robust).",
         choices=("plain", "robust"),
+        default="plain",
     )
     linear_path: str | bool = option(
         "Mixture with a linear path: weighted (mean), ridge or zero (sum, by start), false (no path).",

@@ -78,8 +78,7 @@ class PretrainedBeginning:
 
     def lines(self, data: ForecastData, task: ForecastTask) -> list[str]:
         """Return what is printed on the start."""
-        weight = task.network.mixing_weight
-        mixed = "" if weight is None else f", mixing weight {100 * weight:.0f} % on validation"
+        mixed = "" if task.network.linear_path is None else "; validation chooses its share beside the linear path"
         return [f"start: the pretrained network{mixed}"]
 
 
