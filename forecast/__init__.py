@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from forecast.predict.forecaster import Forecaster
     from forecast.predict.known import MissingKnown
     from forecast.predict.panel import PanelForecaster
+    from forecast.predict.zero_shot import zero_shot
     from forecast.training.estimator import Estimator
     from forecast.training.from_python import fit
 
@@ -40,6 +41,7 @@ _MODULES = {
     "load": "predict.ensemble",
     "predict_frame": "predict.blocks",
     "read_table": "overview.understanding",
+    "zero_shot": "predict.zero_shot",
 }
 """The public names, and the module of each."""
 
@@ -58,6 +60,7 @@ __all__ = [
     "load",
     "predict_frame",
     "read_table",
+    "zero_shot",
 ]
 
 

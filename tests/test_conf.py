@@ -92,6 +92,7 @@ LENGTHS: dict[str, tuple[int, int, int | None]] = {
     "experiment=pjme": (2016, 96, 24),
     "experiment=pointwise": (336, 96, 1),
     "experiment=m4_hourly": (336, 48, 24),
+    "experiment=pretrain": (512, 192, 16),
     "experiment=rossmann": (112, 48, 7),
     "experiment=tradeoff": (720, 96, 4),
     "experiment=weather": STANDARD,

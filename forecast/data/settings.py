@@ -23,7 +23,7 @@ from forecast.tables.times.time_format import TimeFormat
 LARGEST_SEED = 2**32 - 1
 """Largest seed that numpy and Lightning accept."""
 
-SYNTHETIC, DIAGNOSTIC, FILE = "synthetic", "diagnostic", "file"
+SYNTHETIC, DIAGNOSTIC, GENERATED, FILE = "synthetic", "diagnostic", "generated", "file"
 
 LONGEST_NAME = 100
 """Largest number of characters of a name, which becomes part of folder and file names."""
@@ -47,7 +47,10 @@ class DataSettings:
     """The `data` group; its options depend on the source."""
 
     name: str | None = option("Name of the data in folders and titles; null: the name of the file.")
-    source: str = option("Source of the series: synthetic, diagnostic or file.", choices=(SYNTHETIC, DIAGNOSTIC, FILE))
+    source: str = option(
+        "Source of the series: synthetic, diagnostic, generated or file.",
+        choices=(SYNTHETIC, DIAGNOSTIC, GENERATED, FILE),
+    )
     path: str | None = option(
         "Your table, such as my.csv or my.xlsx; null: file_name in the data folder.", default=None, only=FILE
     )
@@ -55,8 +58,17 @@ class DataSettings:
     url: str | None = option("Address to download file_name from; null: no download.", default=None, only=FILE)
     sha256: str | None = option("SHA-256 of the file; null: not checked, and no download.", default=None, only=FILE)
     about: str | None = option("What the file is, for the message if it is missing.", default=None, only=FILE)
-    rows: int = option("Rows of the simulation.", unit="rows", default=0, least=1, only=SYNTHETIC)
-    seed: int = option("Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=(SYNTHETIC, DIAGNOSTIC))
+    rows: int = option(
+        "Rows of the simulation, or of each generated series.",
+        unit="rows",
+        default=0,
+        least=1,
+        only=(SYNTHETIC, GENERATED),
+    )
+    series: int = option("Generated series of the training.", unit="series", default=1, least=1, only=GENERATED)
+    seed: int = option(
+        "Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=(SYNTHETIC, DIAGNOSTIC, GENERATED)
+    )
     kind: str = option(
         "Structure of the series: recall, events, lag or selective; or a control: linear or level.",
         default="recall",

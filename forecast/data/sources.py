@@ -15,9 +15,10 @@ from forecast.common.errors import InputError
 from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
 from forecast.data.diagnostic import diagnostic_table
+from forecast.data.generated.windows import held_table
 from forecast.data.holidays import Holidays
 from forecast.data.large import is_large, read_large
-from forecast.data.settings import DIAGNOSTIC, SYNTHETIC, DataSettings
+from forecast.data.settings import DIAGNOSTIC, GENERATED, SYNTHETIC, DataSettings
 from forecast.data.synthetic import simulate_transformer
 from forecast.tables.download import data_folders, locate
 from forecast.tables.draft import check_present
@@ -74,6 +75,9 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
     elif config.source == DIAGNOSTIC:
         frame, origins = diagnostic_table(config.diagnostic)
         series = series_from_frame(frame, roles, reading, source="the diagnostic series")
+    elif config.source == GENERATED:
+        frame = held_table(config.seed, config.rows)
+        series = series_from_frame(frame, roles, reading, source="the generated series")
     else:
         path = _path(config)
         digest = data_digest(path)  # before the file is read, since it may grow later

@@ -27,10 +27,10 @@ class Tokens(Protocol):
 
     names: tuple[str, str]
 
-    def source(self, past: Tensor, past_known: Tensor) -> Tensor:
+    def source(self, past: Tensor, past_known: Tensor, observed: Tensor | None = None) -> Tensor:
         """Return the encoder's tokens."""
 
-    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
+    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor, observed: Tensor | None = None) -> Tensor:
         """Return the decoder's tokens."""
 
     def masks(self, observed: Tensor | None) -> tuple[Mask, Mask]:
@@ -192,8 +192,8 @@ class Informer(nn.Module):
             past = torch.cat([past[..., :count] - self.response(past_known), past[..., count:]], 2)
         normalized, statistics = self.normalization.normalize(past, past_observed)
         mask, query_mask = self.tokens.masks(past_observed)
-        memory = self.encoder(_added(self.tokens.source(normalized, past_known), vector), mask)
-        queries = _added(self.tokens.queries(normalized, past_known, future_known), vector)
+        memory = self.encoder(_added(self.tokens.source(normalized, past_known, past_observed), vector), mask)
+        queries = _added(self.tokens.queries(normalized, past_known, future_known, past_observed), vector)
         decoded = self.tokens.read_out(self.decoder(queries, memory, query_mask, self.encoder.output_mask(mask)))
         decoded = self.normalization.restore(decoded if self.rising is None else self.rising(decoded), statistics)
         if self.response is not None:

@@ -69,6 +69,11 @@ class PatchInformerOptions(Options):
     channels: str = option(
         "One sequence for each target (independent), or one of all channels (mixed).", choices=("independent", "mixed")
     )
+    patch_values: str = option(
+        "Values of a patch: as they are (plain), or compressed by asinh with gaps marked and hidden (robust).",
+        choices=("plain", "robust"),
+        default="plain",
+    )
     linear_path: str | bool = option(
         "Mixture with a linear path: weighted (mean), ridge or zero (sum, by start), false (no path).",
         choices=("weighted", "ridge", "zero", "false"),
@@ -124,6 +129,7 @@ def patch_informer(sizes: Sizes, mechanisms: Mechanisms, options: PatchInformerO
         stride=stride,
         channels=options.channels,
         queries=options.queries,
+        robust=options.patch_values == "robust",
     )
     path = None
     if options.linear_path:

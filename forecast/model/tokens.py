@@ -1,6 +1,7 @@
 """Tokens: one per step, or one per patch."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional
 from forecast.attention.base import Mask
 from forecast.common.losses import levels_error
 from forecast.data.known import KnownLayout
+from forecast.data.lengths import LONGEST_LOOK_BACK
 from forecast.data.static import MOST_SERIES
 from forecast.kernels.dropout import Dropout
 
@@ -193,12 +195,12 @@ class StepTokens(nn.Module):
         self.shape = (sizes.num_targets, sizes.num_outputs) if sizes.quantiles else (sizes.num_targets,)
         self.head = nn.Linear(d_model, sizes.num_targets * sizes.num_outputs)
 
-    def source(self, past: Tensor, past_known: Tensor) -> Tensor:
+    def source(self, past: Tensor, past_known: Tensor, observed: Tensor | None = None) -> Tensor:
         """Return the encoder's tokens (B, T, D)."""
         tokens: Tensor = self.past(past, self.known(past_known))
         return tokens
 
-    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
+    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor, observed: Tensor | None = None) -> Tensor:
         """Return the decoder's tokens (B, start_length + h, D): the start token, then zeros."""
         first = past.shape[1] - self.start_length
         values = functional.pad(past[:, first:], (0, 0, 0, self.horizon))
@@ -241,6 +243,9 @@ class PatchTokens(nn.Module):
     queries
         "last_patch": the embedded last patch of the target is added to each learned query. "learned": it is not, so
         that queries contain nothing of the window and their self-attention has little to use.
+    robust
+        Large values of a patch are compressed by asinh, and its missing steps are marked; a patch without a measured
+        step is hidden from attention. Otherwise every patch is visible, as the normalization fills its missing values.
     """
 
     names = ("patch", "horizon patch")
@@ -255,8 +260,10 @@ class PatchTokens(nn.Module):
         stride: int,
         channels: str,
         queries: str,
+        robust: bool = False,
     ) -> None:
         super().__init__()
+        self.robust = robust
         self.num_targets = sizes.num_targets
         self.num_channels = sizes.num_channels
         self.horizon = sizes.horizon
@@ -271,7 +278,7 @@ class PatchTokens(nn.Module):
         self.source_length = patches * sequences
         self.query_length = self.num_queries * (sizes.num_targets if self.mixed else 1)
 
-        self.values = nn.Linear(patch_length, d_model)
+        self.values = nn.Linear(patch_length * (2 if robust else 1), d_model)
         self.embedding = KnownEmbedding(sizes.layout)
         width = patch_length * self.embedding.width
         self.known = nn.Linear(width, d_model, bias=False) if width else None
@@ -287,10 +294,10 @@ class PatchTokens(nn.Module):
             "properties", torch.zeros(sizes.num_targets, sizes.num_static) if sizes.num_static else None
         )
 
-    def source(self, past: Tensor, past_known: Tensor) -> Tensor:
+    def source(self, past: Tensor, past_known: Tensor, observed: Tensor | None = None) -> Tensor:
         """Return the encoder's tokens, (B C_out, L, D) or (B, C_in L, D)."""
-        tokens = self.values(self._patches(past))  # (B, C_in, N, D)
-        tokens = tokens + positions(tokens.shape[2], tokens.shape[3], tokens)
+        tokens = self._embedded(past, observed, self._patches)  # (B, C_in, N, D)
+        tokens = tokens + self._positions(tokens.shape[2], tokens)
         if self.known is not None:
             known = self._patches(self.embedding(past_known)).permute(0, 2, 3, 1).flatten(2)  # (B, N, P F)
             tokens = tokens + self.known(known)[:, None]
@@ -305,7 +312,7 @@ class PatchTokens(nn.Module):
         dropped: Tensor = self.dropout(tokens)
         return dropped
 
-    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor) -> Tensor:
+    def queries(self, past: Tensor, past_known: Tensor, future_known: Tensor, observed: Tensor | None = None) -> Tensor:
         """Return the decoder's tokens, (B C_out, M, D) or (B, C_out M, D)."""
         tokens = self.query + positions(self.num_queries, self.query.shape[1], self.query)  # (M, D)
         tokens = tokens.expand(past.shape[0], -1, -1)
@@ -319,22 +326,40 @@ class PatchTokens(nn.Module):
         if self.static is not None:
             tokens = tokens + self.static(self.properties)[:, None]
         if self.adds_last_patch:
-            newest = past[:, -self.patch_length :, : self.num_targets].transpose(1, 2)  # (B, C_out, P)
-            tokens = tokens + self.values(newest)[:, :, None]
+            newest = slice(-self.patch_length, None), slice(self.num_targets)
+            seen = None if observed is None else observed[:, newest[0], newest[1]]
+            tokens = tokens + self._embedded(past[:, newest[0], newest[1]], seen, _transposed)[:, :, None]
         if self.mixed:
             assert self.channel is not None
             return (tokens + self.channel[: self.num_targets, None]).flatten(1, 2)
         return tokens.flatten(0, 1)
 
     def masks(self, observed: Tensor | None) -> tuple[Mask, Mask]:
-        """Return None twice: every patch is visible, since the normalization fills its missing values."""
-        return None, None
+        """Return which patches the encoder sees, (B C_out, L) or (B, C_in L), and None: each query is visible."""
+        if observed is None or not self.robust:
+            return None, None
+        visible = self._patches(observed.float()).amax(3) > 0  # (B, C_in, N)
+        if self.mixed:
+            return visible.flatten(1), None
+        return self._independent(visible[..., None])[..., 0], None
 
     def read_out(self, decoded: Tensor) -> Tensor:
         """Return the forecast (B, h, C_out), or (B, h, C_out, K)."""
         patches: Tensor = self.head(decoded)  # (B C_out, M, P K) or (B, C_out M, P K)
         series = patches.reshape(self.shape)  # (B, C_out, M P) or (B, C_out, M P, K)
         return series.transpose(1, 2)[:, : self.horizon]
+
+    def _positions(self, count: int, tokens: Tensor) -> Tensor:
+        """Return the positions (N, D) of patches; robust ones are counted back from the newest."""
+        before = max(0, LONGEST_LOOK_BACK // self.patch_length - count) if self.robust else 0
+        return positions(before + count, tokens.shape[-1], tokens)[before:]
+
+    def _embedded(self, past: Tensor, observed: Tensor | None, cut: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the embedded values of patches, (B, C, …, D), that `cut` takes from steps (B, T, C)."""
+        if not self.robust:
+            return self.values(cut(past))
+        marks = torch.ones_like(past) if observed is None else observed.to(past.dtype)
+        return self.values(torch.cat([cut(past.asinh() * marks), cut(marks)], -1))
 
     def _patches(self, steps: Tensor) -> Tensor:
         channels_first = steps.transpose(1, 2)  # (B, C, T)
@@ -343,9 +368,17 @@ class PatchTokens(nn.Module):
         return channels_first.unfold(2, self.patch_length, self.stride)  # (B, C, N, P)
 
     def _independent(self, tokens: Tensor) -> Tensor:
+        """Return a sequence for each target, (B C_out, N (1 + K), D or 1), of tokens or marks (B, C_in, N, D or 1)."""
         targets = tokens[:, : self.num_targets]  # (B, C_out, N, D)
         if self.channel is not None:
-            covariates = (tokens[:, self.num_targets :] + self.channel[:, None]).flatten(1, 2)  # (B, K N, D)
+            covariates = tokens[:, self.num_targets :]
+            if tokens.is_floating_point():
+                covariates = covariates + self.channel[:, None]
+            covariates = covariates.flatten(1, 2)  # (B, K N, D)
             covariates = covariates[:, None].expand(-1, self.num_targets, -1, -1)
             targets = torch.cat([targets, covariates], 2)
         return targets.flatten(0, 1)  # (B C_out, N (1 + K), D)
+
+
+def _transposed(steps: Tensor) -> Tensor:
+    return steps.transpose(1, 2)

@@ -90,10 +90,15 @@ def read_table(path: str | os.PathLike[str], **options: Any) -> pd.DataFrame:
     InputError
         If the table cannot be read without a decision, or a correction of the file.
     """
-    seen = understand(Path(path), [f"data.{name}={_as_word(value)}" for name, value in options.items()])
+    seen = understand(Path(path), words_of(options))
     frame = table_of(seen.series)
     frame.attrs = {"notes": list(seen.series.notes)}
     return frame
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Return options of the `data` group as words of a command line."""
+    return [f"data.{name}={_as_word(value)}" for name, value in options.items()]
 
 
 def _as_word(value: Any) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from forecast.predict.panel import PanelForecaster
     from forecast.tables.series import Series
 
+PRETRAINED = "pretrained"
+"""The name of the network of the package, as a run."""
+
 COLUMNS_SHOWN = 12
 """Largest number of column names in a message."""
 
@@ -37,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="folder of a finished run (default: latest, the finished run under outputs/ that started last); give it "
-        "several times for the mean of the forecasts",
+        "several times for the mean of the forecasts; pretrained: the network of the package, without a training",
     )
     parser.add_argument(
         "--model",
@@ -66,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help=".csv, .xlsx, .parquet, .feather or .arrow file (default: forecast.csv); a picture (.png) and a "
         "description (.json) are written next to it",
+    )
+    parser.add_argument(
+        "--horizon", type=int, help="with --run pretrained: number of steps (default: follows from the table)"
     )
     _add_intervals(parser)
     _add_engine(parser)
@@ -139,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.beyond_training,
         tuple(options.ids),
         options.picture,
+        options.horizon,
     )
     in_blocks = options.input.is_dir() and not options.output.suffix
     if in_blocks or options.engine != "local" or options.workers is not None or options.address:
@@ -168,6 +175,7 @@ class Asked:
     beyond_training: bool = False
     ids: tuple[str, ...] = ()
     picture: str | None = None
+    horizon: int | None = None
 
     def question(self) -> "Question":
         """Return the question to the model; raise InputError if an option is out of range."""
@@ -213,6 +221,13 @@ def predict(
     check_not_of_a_run(output, picture, sidecar)
     asked = Asked() if asked is None else asked
     question = asked.question()
+    if list(runs) == [PRETRAINED]:
+        _predict_untrained(source, output, known, model, attention, asked)
+        return
+    if asked.horizon is not None:
+        raise InputError(
+            f"--horizon {asked.horizon}: a trained model has its own: leave it out, or use --run pretrained"
+        )
     runs = [str(path) for path in with_members(runs)]
     if not runs and model is None:
         runs = ["latest"]
@@ -263,6 +278,33 @@ def _predict_folder(options: argparse.Namespace, asked: Asked) -> None:
     series, files, now = blocks.forecast(options.engine, options.workers, options.address)
     earlier = f", {files - now:,} of them from earlier" if now < files else ""
     print(f"{output}: {series:,} series in {files:,} files{earlier}")
+
+
+def _predict_untrained(
+    source: Path, output: Path, known: Sequence[Path], model: Path | None, attention: str | None, asked: Asked
+) -> None:
+    """Write the forecast of the pretrained network for a table that it was not trained on."""
+    from forecast.overview.understanding import understand
+    from forecast.predict.zero_shot import forecast_without_training
+    from forecast.predict.zero_shot_output import ZeroShotOutcome
+
+    given = {
+        "--known": known,
+        "--model": model,
+        "--attention": attention,
+        "--ids": asked.ids,
+        "--picture": asked.picture,
+        "--adaptive": asked.adaptive,
+    }
+    if wrong := [name for name, value in given.items() if value]:
+        raise InputError(f"{wrong[0]}: not with --run {PRETRAINED}, which reads the past of each column: leave it out")
+    question, hashes = asked.question(), _hashes(source)
+    seen = understand(source)
+    for word in seen.words:
+        print(f"{source}: read with {word}")
+    _print_notes(source, seen.series)
+    found = forecast_without_training(seen, asked.horizon, question)
+    ZeroShotOutcome(found, source, question, hashes).write(output, asked.layout)
 
 
 def _hashes(*paths: Path) -> dict[Path, str]:

@@ -256,7 +256,7 @@ class Settings:
     quantiles: list[float] = option("Levels of loss=quantile, symmetric about 0.5.", default=(), items="numbers")
     output_dir: str = option("Folder of all runs.")
     start_from: str | None = option(
-        "Run folder (or latest) whose weights begin the training; null: random weights.", default=None
+        "Run folder (or latest), or pretrained, whose weights begin the training; null: random weights.", default=None
     )
     freeze: list[str] = option(
         "Parts of the network that training does not change, such as [encoder,tokens].", default=(), items="parts"

@@ -313,7 +313,8 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
     if shows_progress:
         say(f"scoring the starting weights on {len(windows):,} validation windows")
     task.to(prepared.device).eval()
-    score, scores = _start_scores(task, data)
+    chooses = prepared.start is not None and prepared.start.chooses_weight
+    score, scores = _start_scores(task, data, chooses_weight=chooses)
     task.train()  # Lightning does not change the mode
     best = Best(step=0, score=score, weights=copy_weights(task))
     check_validation(best.score, 0)
@@ -323,8 +324,11 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
 
 
 @torch.inference_mode()
-def _start_scores(task: ForecastTask, data: ForecastData) -> tuple[float, Tensor]:
-    """Return the selection score of the starting weights over all targets, and of each validation window (n,)."""
+def _start_scores(task: ForecastTask, data: ForecastData, *, chooses_weight: bool) -> tuple[float, Tensor]:
+    """Return the selection score of the starting weights over all targets, and of each validation window (n,).
+
+    The mixing weight becomes the best one on validation if it is to be chosen.
+    """
     if not task.network.levels:
         scored = evaluate(task, data.parts["validation"], data.evaluation_batch_size, group=data.group)
         mse = torch.from_numpy(data.group.hand_out(scored.mse))  # the leading process has all windows
@@ -335,6 +339,9 @@ def _start_scores(task: ForecastTask, data: ForecastData) -> tuple[float, Tensor
     assert isinstance(task.sums, QuantileSums)
     sums, numbers = task.sums.over(data.group), task.window_errors.numbers(data.group)
     mixing_weight = task.network.mixing_weight
+    if chooses_weight and mixing_weight is not None:
+        mixing_weight = sums.mixing_weight
+        task.network.combination.mixing_weight.fill_(mixing_weight)  # type: ignore[operator]
     return float(sums.window_scores((sums.losses / sums.count)[None], mixing_weight)[0]), sums.window_scores(
         numbers, mixing_weight
     )

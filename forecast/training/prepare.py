@@ -29,9 +29,10 @@ from forecast.common.progress import progress
 from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
+from forecast.data.generated.data import GeneratedData
 from forecast.data.mapped import Address
 from forecast.data.panel import PanelData
-from forecast.data.settings import DROP
+from forecast.data.settings import DROP, GENERATED
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
 from forecast.evaluation.linear_maps import LinearMaps, fit_maps
@@ -44,7 +45,8 @@ from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import Architecture
 from forecast.runs.settings import BY_SERIES, Settings, exact_convolutions, follow_table
 from forecast.training.schedule import SCHEDULES
-from forecast.training.start_from import Beginning, keep_mixing_weight
+from forecast.training.start_from import Beginning, beginning_of, keep_mixing_weight
+from forecast.training.start_pretrained import PretrainedBeginning
 from forecast.training.task import ForecastTask
 
 METRICS = ("val/selection", "val/mse", "val/mae")
@@ -71,7 +73,7 @@ class Preparation:
     linear_maps: LinearMaps
     task: ForecastTask
     callbacks: list[Callback]
-    start: Beginning | None = None
+    start: Beginning | PretrainedBeginning | None = None
     confidence: float | None = None
 
     @property
@@ -112,7 +114,7 @@ def prepare(
     architecture, network = _make_network(settings, data, device, group)
     data.to(device)
     task = _make_task(settings, data, network)
-    start = Beginning.of(settings.start_from)
+    start = beginning_of(settings.start_from)
     if start is not None:
         start.check_network(architecture, data)
         start.begin(task, torch.from_numpy(data.static))
@@ -130,14 +132,18 @@ def prepare(
 
 
 def _confidence(
-    settings: Settings, data: ForecastData, network: Informer, linear_maps: LinearMaps, start: Beginning | None
+    settings: Settings,
+    data: ForecastData,
+    network: Informer,
+    linear_maps: LinearMaps,
+    start: Beginning | PretrainedBeginning | None,
 ) -> float | None:
     """Return the confidence with which trained weights must beat the start; None if any better score counts.
 
     Any better score counts after a start from a run, unless validation is too short or better without the run's
     encoder-decoder.
     """
-    continues = start is not None and network.mixing_weight != 0
+    continues = start is not None and (start.chooses_weight or network.mixing_weight != 0)
     if (linear_maps.start is None and not continues) or (continues and _blocks(data) >= FEWEST):
         return None
     return settings.training.start_confidence
@@ -166,10 +172,12 @@ def make_data(
         "first_origin": training.first_origin,
         "seed": settings.seed,
     }
-    if (start := Beginning.of(settings.start_from)) is not None:
+    if (start := beginning_of(settings.start_from)) is not None:
         start.check_table(source)
-        options["encoder"] = start.contract.encoder
-    if source.series.ids is None:
+        options["encoder"] = start.encoder
+    if settings.data.source == GENERATED:
+        data: ForecastData = GeneratedData(source, settings.data, **options)
+    elif source.series.ids is None:
         if training.sampling == BY_SERIES:
             raise InputError("training.sampling=series: the table has one series: name data.id_columns, or set windows")
         data = ForecastData(source, settings.data.split, **options)

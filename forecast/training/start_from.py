@@ -16,13 +16,16 @@ from forecast.common.losses import QUANTILE
 from forecast.common.text import shown
 from forecast.data.contract import DataContract
 from forecast.data.datamodule import ForecastData
+from forecast.data.known import KnownEncoder
 from forecast.data.sources import Source
 from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import in_evaluation
 from forecast.predict.ensemble import Ensemble, load
+from forecast.pretrained.weights import NAME
 from forecast.runs.resume import read_config
 from forecast.runs.run import Architecture, Run
+from forecast.training.start_pretrained import PretrainedBeginning, with_pretrained
 from forecast.training.task import ForecastTask
 
 ARCHITECTURE = (
@@ -55,6 +58,13 @@ class Beginning:
     digest: str
     seen: str | None
     """Last row of its training and validation; None if its result does not say."""
+    chooses_weight: bool = False
+    """Whether the mixing weight is chosen on validation before the first step; a run has its own."""
+
+    @property
+    def encoder(self) -> KnownEncoder:
+        """The encoding of the known inputs."""
+        return self.contract.encoder
 
     @classmethod
     def of(cls, word: str | None) -> "Beginning | None":
@@ -155,10 +165,12 @@ def with_run(plain: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     An option of the architecture in `words` with another value is refused; one of the table counts.
     """
     word = plain["start_from"]
+    if word == NAME:
+        return with_pretrained(plain, _typed(words))
     if (start := Beginning.of(word if isinstance(word, str) else None)) is None:
         return plain
     stored = read_config(start.path)
-    typed = {word.lstrip("+~").partition("=")[0].rpartition("@")[2] for word in words}
+    typed = _typed(words)
     own = {key: stored.get(key) for key in ARCHITECTURE}
     if "loss" in typed and QUANTILE not in (plain["loss"], own["loss"]):
         own["loss"] = plain["loss"]
@@ -175,6 +187,15 @@ def with_run(plain: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
         key: value for key, value in taken.items() if key in plain["data"] and f"data.{key}" not in typed
     }
     return {**plain, **own, "data": data, "start_from": str(start.path)}
+
+
+def beginning_of(word: str | None) -> Beginning | PretrainedBeginning | None:
+    """Return what `start_from` names: a run folder, "latest" or "pretrained"; None without one."""
+    return PretrainedBeginning.open() if word == NAME else Beginning.of(word)
+
+
+def _typed(words: Sequence[str]) -> set[str]:
+    return {word.lstrip("+~").partition("=")[0].rpartition("@")[2] for word in words}
 
 
 def _is_typed(key: str, typed: set[str]) -> bool:

@@ -1,0 +1,97 @@
+"""The mixture of a forecast without training: what it consists of, and how it is chosen."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from forecast.pretrained import mixture
+from forecast.pretrained.mixture import Mixture, Table, choose, earlier_origins, network_quantiles
+
+LEVELS = (0.1, 0.5, 0.9)
+T = 64
+
+
+class Flat(torch.nn.Module):
+    """A network that forecasts the last value for eight steps, with quantiles one apart."""
+
+    levels = LEVELS
+
+    def forward_quantiles(self, past: Tensor, past_known: Tensor, future_known: Tensor, observed: Tensor) -> Tensor:
+        return past[:, -1:, :, None].expand(-1, 8, -1, 1) + torch.tensor([-1.0, 0.0, 1.0])
+
+
+FLAT = Flat()
+
+
+def table(values: Tensor, periods: tuple[int, ...] = (1, 12)) -> Table:
+    return Table(values.float(), torch.isfinite(values), periods)
+
+
+def test_a_look_back_before_the_first_row_is_not_observed() -> None:
+    past, observed = table(torch.arange(10.0)[:, None]).windows([4, 10], 6)
+    assert observed[0, :, 0].tolist() == [False, False, True, True, True, True]
+    assert past[0, :, 0].tolist() == [0, 0, 0, 1, 2, 3]
+    assert past[1, :, 0].tolist() == [4, 5, 6, 7, 8, 9]
+
+
+def test_what_came_ends_with_the_table() -> None:
+    came = table(torch.arange(10.0)[:, None]).futures([8], 4)[0, :, 0]
+    assert came[:2].tolist() == [8, 9]
+    assert came[2:].isnan().all()
+
+
+def test_beyond_the_networks_horizon_its_median_is_the_past_and_the_quantiles_widen() -> None:
+    past = torch.ones(2, T, 3)
+    found = network_quantiles(FLAT, past, past > 0, 20)  # type: ignore[arg-type]
+    assert found.shape == (2, 20, 3, 3)
+    widths = (found[..., 2] - found[..., 0])[0, :, 0]
+    assert widths[:8].tolist() == [2.0] * 8
+    torch.testing.assert_close(widths[8:16], torch.full((8,), 2 * math.sqrt(2)))
+    torch.testing.assert_close(widths[16:], torch.full((4,), 2 * math.sqrt(3)))
+
+
+def test_a_seasonal_table_is_forecast_by_its_season() -> None:
+    values = torch.sin(torch.arange(600.0) * 2 * math.pi / 12)[:, None]
+    chosen = choose(FLAT, table(values), 8, T)  # type: ignore[arg-type]
+    weights = dict(zip(("network", *chosen.names), chosen.weights, strict=True))
+    assert weights["network"] < 0.2
+    past, observed = table(values).windows([600], T)
+    truth = torch.sin(torch.arange(600.0, 608.0) * 2 * math.pi / 12)
+    assert (chosen.quantiles(past, observed)[0, :, 0, 1] - truth).abs().max() < 0.3
+
+
+def test_a_short_table_is_forecast_by_the_network_alone() -> None:
+    chosen = choose(FLAT, table(torch.arange(24.0)[:, None]), 8, T)  # type: ignore[arg-type]
+    assert chosen.weights == (1.0,)
+    assert chosen.words == "pretrained network 100 %"
+
+
+@pytest.mark.parametrize("rows", [40, 60, 1_000, 100_000])
+def test_earlier_forecasts_end_within_the_table_and_have_a_past(rows: int) -> None:
+    origins = earlier_origins(rows, 12, 7)
+    assert origins == sorted(origins)
+    assert len(origins) <= mixture.MOST_ORIGINS
+    if origins:
+        assert origins[-1] + 12 == rows
+        assert origins[0] >= mixture.LEAST_PAST
+
+
+def test_quantiles_that_cover_too_little_move_outwards_and_stay_in_order() -> None:
+    future = torch.randn(40, 8, 2, generator=torch.Generator().manual_seed(1)) * 5
+    own = torch.zeros(40, 8, 2, 1) + torch.tensor([-1.0, 0.0, 1.0])
+    margins = mixture._margins(own, future, torch.ones(40, 1, 2), torch.tensor(LEVELS))
+    assert margins[1] == 0
+    covered = ((future > own[..., 0] + margins[0]) & (future < own[..., 2] + margins[2])).float().mean()
+    assert covered == pytest.approx(0.8, abs=0.03)
+    mixed = Mixture(FLAT, 8, margins=-5 * margins)  # type: ignore[arg-type]
+    found = mixed.quantiles(torch.randn(3, T, 2), torch.ones(3, T, 2, dtype=torch.bool))
+    assert (found.diff(dim=-1) >= 0).all()
+
+
+def test_the_weights_are_those_of_the_lowest_quantile_loss() -> None:
+    future = torch.randn(30, 8, 1, generator=torch.Generator().manual_seed(2))
+    good, bad = future[..., None] + torch.tensor([-0.1, 0.0, 0.1]), torch.full((30, 8, 1, 3), 9.0)
+    assert mixture._best_weights([bad, good], future, torch.tensor(LEVELS)) == (0.0, 1.0)
+    assert mixture._best_weights([good, good], future, torch.tensor(LEVELS)) == (1.0, 0.0)
