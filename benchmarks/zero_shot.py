@@ -93,7 +93,7 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def scores(table: Table, part: str, forecast: Callable[[Floats], Floats]) -> dict[str, float]:
-    """Return SQL and MASE: means over steps, then series, then windows, of errors over the seasonal error of the past."""
+    """Return SQL and MASE: means over steps, series and windows of errors over the seasonal error of the past."""
     levels, rows = np.array(LEVELS), []
     for cutoff in table.cutoffs(part):
         past, truth = table.values[:cutoff], table.values[cutoff : cutoff + table.horizon]

@@ -29,7 +29,6 @@ from forecast.common.progress import progress
 from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.generated.data import GeneratedData
 from forecast.data.mapped import Address
 from forecast.data.panel import PanelData
 from forecast.data.settings import DROP, GENERATED
@@ -44,6 +43,7 @@ from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import Architecture
 from forecast.runs.settings import BY_SERIES, Settings, exact_convolutions, follow_table
+from forecast.training.generated_data import GeneratedData
 from forecast.training.schedule import SCHEDULES
 from forecast.training.start_from import Beginning, beginning_of, keep_mixing_weight
 from forecast.training.start_pretrained import PretrainedBeginning

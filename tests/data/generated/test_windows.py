@@ -103,7 +103,7 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
 
 @pytest.fixture
 def openings() -> Iterator[list[str]]:
-    global opened  # noqa: PLW0603  # a hook of Python cannot be removed
+    global opened  # a hook of Python cannot be removed
     opened = []
     sys.addaudithook(_note)
     yield opened
