@@ -356,10 +356,12 @@ class PatchTokens(nn.Module):
 
     def _embedded(self, past: Tensor, observed: Tensor | None, cut: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the embedded values of patches, (B, C, …, D), that `cut` takes from steps (B, T, C)."""
-        if not self.robust:
-            return self.values(cut(past))
-        marks = torch.ones_like(past) if observed is None else observed.to(past.dtype)
-        return self.values(torch.cat([cut(past.asinh() * marks), cut(marks)], -1))
+        patches = cut(past)
+        if self.robust:
+            marks = torch.ones_like(past) if observed is None else observed.to(past.dtype)
+            patches = torch.cat([cut(past.asinh() * marks), cut(marks)], -1)
+        embedded: Tensor = self.values(patches)
+        return embedded
 
     def _patches(self, steps: Tensor) -> Tensor:
         channels_first = steps.transpose(1, 2)  # (B, C, T)

@@ -339,7 +339,7 @@ def _start_scores(task: ForecastTask, data: ForecastData, *, chooses_weight: boo
     assert isinstance(task.sums, QuantileSums)
     sums, numbers = task.sums.over(data.group), task.window_errors.numbers(data.group)
     mixing_weight = task.network.mixing_weight
-    if chooses_weight and mixing_weight is not None:
+    if chooses_weight and mixing_weight is not None and sums.mixing_weight is not None:
         mixing_weight = sums.mixing_weight
         task.network.combination.mixing_weight.fill_(mixing_weight)  # type: ignore[operator]
     return float(sums.window_scores((sums.losses / sums.count)[None], mixing_weight)[0]), sums.window_scores(

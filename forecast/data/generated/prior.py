@@ -102,7 +102,7 @@ def counts(random: Random, n: int) -> Floats:
     if random.random() < 0.4:
         shape = log_uniform(random, 0.3, 10)
         mean = mean * random.gamma(shape, 1 / shape, n)
-    drawn = random.poisson(mean).astype(np.float64)
+    drawn: Floats = random.poisson(mean).astype(np.float64)
     if random.random() < 0.2:
         drawn = drawn * random.lognormal(0, 0.5, n)  # amounts, not numbers
     return drawn

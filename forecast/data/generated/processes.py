@@ -50,7 +50,7 @@ def period(random: Random, n: int) -> float:
 
 @cache
 def _frequencies(size: int) -> Floats:
-    return np.fft.rfftfreq(size)
+    return np.asarray(np.fft.rfftfreq(size), dtype=np.float64)
 
 
 def smooth(random: Random, n: int) -> Floats:
@@ -108,7 +108,7 @@ def trend(random: Random, n: int) -> Floats:
     time = np.linspace(-1, 1, n)
     kind = random.random()
     if kind < 0.4:
-        return time * random.choice([-1, 1])
+        return np.asarray(time * random.choice([-1, 1]))
     if kind < 0.65:
         knots = np.sort(random.uniform(-1, 1, random.integers(1, 5)))
         slopes = np.cumsum(random.standard_normal(len(knots) + 1))
@@ -125,7 +125,7 @@ def profile(random: Random, points: int) -> Floats:
     phase = np.arange(points) / points
     kind = random.random()
     if kind < 0.55:
-        orders = np.arange(1, max(2, min(random.integers(1, 13), points // 2 + 1)))
+        orders = np.arange(1, max(2, min(int(random.integers(1, 13)), points // 2 + 1)))
         sizes = random.standard_normal(len(orders)) * orders ** -random.uniform(0.3, 2.5)
         angles = 2 * np.pi * (np.outer(orders, phase) + random.random(len(orders))[:, None])
         return standardized(sizes @ np.sin(angles))
