@@ -153,8 +153,7 @@ class PanelData(ForecastData):
     def _choose_cycles(self, train: Rows) -> tuple[str, ...]:
         assert isinstance(train, np.ndarray)
         place = self._longest_training()
-        rows = np.flatnonzero(self.ids.of_rows == place)
-        return super()._choose_cycles(np.intersect1d(rows, train))
+        return super()._choose_cycles(train[self.ids.of_rows[train] == place])
 
     def _fit_scaler(self, raw: np.ndarray, train: Rows) -> SeriesScaler:
         columns = self.source.columns

@@ -11,6 +11,8 @@ import torch
 from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.data.panel import PanelData
+from forecast.data.settings import DataSettings
+from forecast.data.sources import load_source
 from forecast.data.static import FURTHEST, Static, fit_static
 from forecast.evaluation.scoring import limits_of_data
 from forecast.model.informer import Informer
@@ -18,6 +20,7 @@ from forecast.predict.facts import ModelFacts, check_manifest
 from forecast.predict.panel import PanelForecaster
 from tests.data.test_panel import HORIZON, LENGTHS, make, network_of, whole
 from tests.support.panels import long_table
+from tests.support.small import compose, write
 
 SIZES, REGIONS = {"a": 1.0, "b": 3.0, "c": 5.0}, {"a": "north", "b": "south", "c": "south"}
 
@@ -170,3 +173,20 @@ def test_missing_numbers_are_the_mean_and_far_ones_are_limited() -> None:
     found = Static(encoder).inputs(pd.DataFrame({"size": [np.nan, 2.0, 1e30, -1e30]}), np.arange(4))
     assert found is not None
     assert found[:, 0].tolist() == [0.0, 0.0, FURTHEST, -FURTHEST]
+
+
+@pytest.mark.parametrize("word", ["data.static_covariates=[region]", "data.id_embedding=true"])
+def test_an_option_of_a_long_table_is_refused_for_one_series(word: str, tmp_path: Path) -> None:
+    table = table_with_static()
+    path = write(tmp_path / "one.csv", table[table["unique_id"] == "a"])
+    config = compose("data=csv", f"data.path={path}", "data.targets=[y]", word)
+    with pytest.raises(InputError, match=r"the table has one series: name data.id_columns, or leave out data\."):
+        load_source(DataSettings.parse(config["data"]))
+
+
+def test_a_named_static_column_must_be_in_the_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "long.csv", table_with_static())
+    words = ["data.targets=[y]", "data.static_covariates=[regoin]"]
+    config = compose("data=csv", f"data.path={path}", *words)
+    with pytest.raises(InputError, match=r"no column 'regoin' \(did you mean 'region'\?\).*data.static_covariates"):
+        load_source(DataSettings.parse(config["data"]))

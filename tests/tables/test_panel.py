@@ -464,3 +464,18 @@ def test_a_line_never_names_a_row_of_another_series() -> None:
         series_from_frame(long_table().sample(frac=1, random_state=0).reset_index(drop=True).pipe(cell("y", 30, "x")))
     row = int(re.search(r"row (\d+)", str(caught.value))[1])  # type: ignore[index]
     assert row == 30
+
+
+@pytest.mark.parametrize("kind", ["object", "category"])
+def test_an_id_is_made_a_label_once_not_in_each_row(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    labelled: list[object] = []
+
+    def label(cell: object) -> str:
+        labelled.append(cell)
+        return str(cell)
+
+    monkeypatch.setattr("forecast.tables.panel.label_of", label)
+    series = series_from_frame(typed(kind)(long_table()), "mine.csv", **NAMED)
+    assert series.ids is not None
+    assert list(series.ids.names) == ABC
+    assert labelled == ["a", "b", "c"]

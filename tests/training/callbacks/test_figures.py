@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ from PIL import ImageChops
 from safetensors.torch import load_file
 
 from forecast.common.errors import InputError
+from forecast.data.windows import SeriesRows, Windows
 from forecast.runs.settings import Settings
-from forecast.training.callbacks.figures import Figures
+from forecast.training.callbacks.figures import Figures, _chosen
 from forecast.training.task import ForecastTask
 from forecast.training.train import train
 from tests.support.boards import curve, events, images
@@ -147,3 +149,13 @@ def test_filled_values_are_not_drawn(missing: str, tmp_path: Path, monkeypatch: 
         assert filled == (past | ahead).keys() & {*gap}
         drawn += bool(past.keys() & {*gap})
     assert drawn
+
+
+def test_nine_series_of_a_panel_are_drawn_at_the_last_date() -> None:
+    series, step = torch.arange(20).repeat(3), torch.arange(3).repeat_interleave(20)
+    values = torch.zeros(60, 1)
+    windows = Windows(values, values, torch.arange(60), 0, 0, 1, panel=SeriesRows(series, step, torch.arange(20)))
+    chosen = _chosen(windows, 3)
+    assert len(set(series[chosen].tolist())) == len(chosen) == 9
+    assert set(step[chosen].tolist()) == {2}
+    assert len(_chosen(replace(windows, panel=None), 3)) == 3
