@@ -283,9 +283,8 @@ def _aligned(series: Series, split_by: str) -> Series:
     """Return the panel with the steps by which it is split: those of the dates, or those up to the end of each."""
     ids = series.ids
     assert ids is not None
-    if split_by != END:
-        return series
-    return replace(series, ids=replace(ids, steps=ids.lengths.max() - ids.lengths))
+    steps = ids.lengths.max() - ids.lengths if split_by == END else ids.steps
+    return replace(series, ids=replace(ids, steps=steps))  # a copy, whose rows are freed with it
 
 
 def _measured_before(series: Series, stop: int) -> np.ndarray:

@@ -265,7 +265,7 @@ class Past:
     def scaled(self, batch: Batch, forecast: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
         """Add the errors of a batch; return its forecast and spread, scaled by the errors before each window.
 
-        In a panel the scale is that of the window's series.
+        In a panel each series has its own scale.
         """
         if self.adaptive.series is not None and batch.series is not None:
             scale = self.adaptive.of_series(batch.series)

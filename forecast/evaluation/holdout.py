@@ -195,9 +195,9 @@ class Residuals:
         return size[enough], self._at(enough)
 
     def sizes_of_series(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return the relative size of the errors of each of `count` series (S, 1, C), and that without each window.
+        """Return the relative size of the errors of each of `count` series, (S, 1, C), and of their other windows.
 
-        The latter (W, 1, C) are the sizes of the other windows of its series.
+        The latter (W, 1, C) leave out the window itself.
         """
         assert self.series is not None
         relative = (middle(self.values).abs() / self.spread / self.typical.clamp(min=TINY)).clamp(max=MOST)
