@@ -20,6 +20,7 @@ from forecast.evaluation.limits import Limits, closed_states
 from forecast.evaluation.linear_maps import CrossFit
 from forecast.evaluation.metrics import Units, seasonal_error, seasonal_errors
 from forecast.evaluation.ridge import Ridge
+from forecast.evaluation.trees import Trees
 from forecast.model.informer import Informer
 
 
@@ -172,7 +173,7 @@ class _Scorer:
         made = group.hand_out(made) if group.size > 1 else made
         assert made is not None
         parts = {part: _at_most(windows, baseline.most(windows)) for part, windows in self.data.parts.items()}
-        limits = self.limits if name == "trees" else self.limits.open()
+        limits = self.limits if isinstance(made, Trees) else self.limits.open()
         own = replace(self, windows=parts, limits=limits)
         model = network_forecaster(self.network)
         others = {"mean_with_model": lambda batch: (middle(model(batch)) + middle(made(batch))) / 2}
@@ -181,7 +182,7 @@ class _Scorer:
             others |= {"model_there": model}
             if (naive := SeasonalNaive.of(self.data)) is not None:
                 others |= {"seasonal_naive_there": naive}
-        more: dict[str, dict[str, Any]] = {"fit": getattr(made, "facts", {})}
+        more: dict[str, dict[str, Any]] = {"fit": made.facts} if isinstance(made, Trees) else {}
         size = self.data.evaluation_batch_size
         for part in ("validation", "test"):
             more[part] = {
@@ -190,7 +191,7 @@ class _Scorer:
             }
         if is_partial:
             more["windows"] = {part: len(parts[part]) for part in ("validation", "test")}
-        row = own.row(made, trained=levels if name == "trees" else ())
+        row = own.row(made, trained=levels if isinstance(made, Trees) else ())
         return replace(row, more=more)
 
     def _training(self, forecaster: Forecaster, starts: Tensor) -> Residuals:

@@ -13,6 +13,7 @@ from forecast import attention
 from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError, NotFiniteError
 from forecast.data.settings import DataSettings
+from forecast.evaluation import trees
 from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import Informer
 from forecast.runs.checkpoint import read_checkpoint
@@ -41,6 +42,22 @@ def test_the_same_configuration_gives_identical_files(tiny_run: TinyRun, tmp_pat
     assert scores(result) == scores(tiny_run.result)
     for name in ("model.safetensors", "calibration.safetensors", "forecast.csv", "errors.parquet"):
         assert (run.path / name).read_bytes() == (tiny_run.path / name).read_bytes()
+
+
+def test_trees_are_a_row_and_change_no_forecast(
+    tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ROWS": 2000, "TREES": 5, "MORE": 5}.items():
+        monkeypatch.setattr(trees, name, value)
+    config = {**tiny_run.config, "evaluation": {"baselines": ["trees"]}, "output_dir": str(tmp_path)}
+    run, result = train(config)
+    row = result["baselines"].pop("trees")
+    assert row["test"]["mean_with_model"]["scaled"]["mse"] > 0
+    assert row["fit"]["trees"] == 5
+    assert result["baselines"] == tiny_run.result["baselines"]
+    assert run.manifest()["validation_mse"]["trees"] == row["validation"]["scaled"]["mse"]
+    for file in ("model.safetensors", "calibration.safetensors", "forecast.csv"):
+        assert (run.path / file).read_bytes() == (tiny_run.path / file).read_bytes()
 
 
 def test_another_seed_gives_other_scores_and_the_same_baselines(tiny_run: TinyRun, tmp_path: Path) -> None:
