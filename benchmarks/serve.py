@@ -176,7 +176,7 @@ def hostile(run: str, source: Path, seed: int = 0) -> None:
                 found.setdefault(kind, Counter())[_status(port, content)] += 1
             assert _is_up(port)
         lines = [line for line in log.read_text(errors="replace").splitlines()[before:] if line.startswith("opened ")]
-    own = (tempfile.gettempdir(), "/dev/", "/proc/", sys.prefix, sys.base_prefix, "table.")
+    own = (tempfile.gettempdir(), "/dev/", "/proc/", "/sys/", sys.prefix, sys.base_prefix, "table.")
     files = [line for line in lines if not line.split(" ", 2)[2].startswith(own)]
     rows = [
         {
@@ -202,8 +202,6 @@ def _status(port: int, content: bytes) -> str:
     with socket.create_connection(("127.0.0.1", port), timeout=100) as connection:
         with suppress(OSError):
             connection.sendall(content)
-        with suppress(OSError):
-            connection.shutdown(socket.SHUT_WR)
         got = b""
         with suppress(OSError):
             while len(got) < 12 and (piece := connection.recv(2**16)):

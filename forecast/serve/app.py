@@ -64,13 +64,21 @@ class Service:
             raise Refused(404, f"model {name[:100]!r}: is not served: choose one of {', '.join(self.models)}")
         return self.models[name]
 
-    async def work(self, call: Callable[[], T]) -> T:
-        """Return what a call returns in the working thread; raise Refused for an error that a command explains."""
-        future = self._thread.submit(call)
+    async def work(self, request: Request, call: Callable[[], T]) -> T:
+        """Return what a call returns in the working thread; raise Refused for an error that a command explains.
+
+        The call is not begun if the client leaves before.
+        """
+        future = asyncio.wrap_future(self._thread.submit(call))
+        gone = asyncio.ensure_future(_left(request))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), WORK_SECONDS)
-        except TimeoutError:
-            raise Refused(504, f"no answer within {WORK_SECONDS:g} s: send fewer rows, or try again later") from None
+            await asyncio.wait({future, gone}, timeout=WORK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not future.done() and gone.done():
+                raise Refused(400, "the client has left")
+            if not future.done():
+                message = f"no answer within {WORK_SECONDS:g} s: send fewer rows, or try again later"
+                raise Refused(504, message)
+            return future.result()
         except MissingKnown as error:
             raise Refused(422, str(error), known=records(error.template)) from None
         except Refused:
@@ -80,6 +88,9 @@ class Service:
                 raise
             message, code = known
             raise Refused(STATUSES.get(code, 500), message) from None
+        finally:
+            gone.cancel()
+            future.cancel()
 
     async def forecast(self, request: Request, query: Options) -> Response:
         """Answer a request for a forecast."""
@@ -93,7 +104,7 @@ class Service:
             answer = served.answer(table, known, question, asked.ids)
             return written(answer, kind)
 
-        body, headers = await self.work(call)
+        body, headers = await self.work(request, call)
         return Response(body, media_type=kind, headers=headers)
 
     async def table(self, request: Request, query: Options) -> dict[str, Any]:
@@ -105,7 +116,13 @@ class Service:
             table, _, asked = parse(content, own, query)
             return self.named(asked.model).understood(table, asked.ids)
 
-        return await self.work(call)
+        return await self.work(request, call)
+
+
+async def _left(request: Request) -> None:
+    """Return when the client of a request whose body was read has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 _REFUSALS: dict[int | str, str] = {

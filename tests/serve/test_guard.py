@@ -152,6 +152,29 @@ def test_an_answer_that_takes_too_long_is_given_up(service: Client, monkeypatch:
     assert "no answer within 0.3 s" in answer.error
 
 
+def test_a_request_whose_client_has_left_is_not_begun(service: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[float] = []
+
+    def busy(*_: object) -> None:
+        begun.append(time.monotonic())
+        time.sleep(1)
+        raise guard.Refused(404, "no model")
+
+    monkeypatch.setattr(Service, "named", busy)
+    request = b"POST /table HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 1\r\n\r\nx"
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(service.ask, "POST", "/table", b"x")
+        while not begun:
+            time.sleep(0.01)
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", service.port)) as connection:
+                connection.sendall(request)
+                time.sleep(0.1)
+        assert first.result().status == 404
+    service.ask("POST", "/table", b"x")
+    assert len(begun) == 2
+
+
 def test_without_a_token_only_this_machine_is_served(
     tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
