@@ -1,10 +1,11 @@
-"""Show what larger tables cost: `python -m benchmarks.scale`, with `forecast` or `memory`.
+"""Show what larger tables cost: `python -m benchmarks.scale`, with `forecast`, `memory` or `reading`.
 
 `forecast --series 100000 --steps 512` trains a small model on short series with the same ids, and forecasts a folder of
 long ones by each engine, with one worker and the driver killed on Ray. The CSV has the peak, the speed and the share of
 the time in the model; the files of both engines must have the same bytes.
 
 `memory --rows 2000000 --columns 64` trains on a folder of one series and forecasts it, under a limit of memory.
+`reading` reads the same folder in this process, and computes what a training needs before its first step.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +25,13 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.spreadsheet import csv_bytes
+from forecast.data.datamodule import ForecastData
+from forecast.data.large import read_large
+from forecast.data.sources import Source
+from forecast.data.storage import Placing
+from forecast.evaluation.scoring import limits_of_data, units_of
+from forecast.tables.reading import Reading
+from forecast.tables.roles import Roles
 
 SHARDS = 32
 """Files of a folder."""
@@ -59,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a measurement and write its rows; return 1 if bytes differ or a command fails."""
     options = _parser().parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    rows = _forecast(options) if options.what == "forecast" else _memory(options)
+    rows = {"forecast": _forecast, "memory": _memory, "reading": _reading}[options.what](options)
     headings = list(dict.fromkeys(name for row in rows for name in row))
     options.output.write_bytes(csv_bytes(rows, headings))
     print(options.output.read_text())
@@ -68,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("what", choices=("forecast", "memory"))
+    parser.add_argument("what", choices=("forecast", "memory", "reading"))
     parser.add_argument("--series", type=int, default=100_000)
     parser.add_argument("--steps", type=int, default=512)
     parser.add_argument("--rows", type=int, default=2_000_000)
@@ -272,6 +281,43 @@ def _memory(options: argparse.Namespace) -> list[dict[str, str]]:
         predict = measured([sys.executable, *command, "--output", str(folder / "next.csv")], limit)
         predict.pop("")
         rows.append({"step": "forecast", **facts, **predict})
+    return rows
+
+
+def _reading(options: argparse.Namespace) -> list[dict[str, str]]:
+    """Return the growth of the anonymous memory of this process at each step before a training."""
+    os.environ["FORECAST_MAX_TABLE_MIB"] = "16"
+    table = wide_files(options.folder / f"wide-{options.rows}-{options.columns}", options.rows, options.columns)
+    roles = Roles(targets=[f"load{place}" for place in range(options.columns)])
+    placing, split = Placing("mapped", folder=options.folder), {"train": 0.8, "validation": 0.1, "test": 0.1}
+    lengths = {"context_length": 48, "horizon": 12, "batch_size": 32, "evaluation_batch_size": 64, "seed": 1}
+    base, peak, rows, stop = anonymous_bytes(os.getpid()), [0], list[dict[str, str]](), threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.02):
+            peak[0] = max(peak[0], anonymous_bytes(os.getpid()))
+
+    def note(step: str) -> None:
+        grown = max(0, peak[0] - base) / 2**20
+        size = 8 * options.rows * options.columns / 2**20
+        facts = {"rows": options.rows, "columns": options.columns, "table MiB": f"{size:.0f}"}
+        rows.append({**{name: str(value) for name, value in facts.items()}, "step": step, "grown MiB": f"{grown:.0f}"})
+        peak[0] = 0
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        series = read_large(table, roles, Reading())
+        note("read")
+        data = ForecastData(Source(series, roles, table), split, placing=placing, **lengths)
+        note("scale and write the windows")
+        limits_of_data(data)
+        units_of(data)
+        data.training_range()
+        note("limits, units and range")
+    finally:
+        stop.set()
+        watcher.join()
     return rows
 
 

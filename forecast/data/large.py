@@ -108,7 +108,9 @@ class _Reader:
         seen = np.ones((len(index), 0), dtype=bool) if series.observed is None else np.asfortranarray(series.observed)
         np.save(self._file(number, "seen"), seen)
         self.firsts[number] = index[[0]] if series.ids is None else index[series.ids.offsets[:-1]]
-        self.blocks[number] = replace(series, frame=series.frame.iloc[:0], observed=None)
+        self.blocks[number] = replace(
+            series, frame=series.frame.iloc[:0].copy(), observed=None
+        )  # a view would hold the values
         return series
 
     def stored(self) -> Series:

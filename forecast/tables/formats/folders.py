@@ -88,7 +88,8 @@ class Folder:
 
     def frame(self) -> pd.DataFrame:
         """Return the whole table."""
-        return pyarrow.Table.from_batches(self.batches(), self.dataset.schema).to_pandas()
+        table: pd.DataFrame = pyarrow.Table.from_batches(self.batches(), self.dataset.schema).to_pandas()
+        return table
 
     def fingerprint(self) -> list[list[str | int]]:
         """Return the name, size and time of change of each file."""
