@@ -9,7 +9,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import ENDINGS
 from forecast.common.settings import check_present, option, options_of, read_options, settings
 from forecast.common.text import is_plain
-from forecast.data.diagnostic import EVENT, KINDS, Diagnostic
+from forecast.data.generated.diagnostic import EVENT, KINDS, Diagnostic
 from forecast.data.holidays import MOST_DAYS
 from forecast.tables.bounds import Bounds
 from forecast.tables.files import tidy_name

@@ -14,12 +14,12 @@ from forecast.common.conf_files import choice_files, load_choice
 from forecast.common.errors import InputError
 from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
-from forecast.data.diagnostic import diagnostic_table
+from forecast.data.generated.diagnostic import diagnostic_table
+from forecast.data.generated.synthetic import simulate_transformer
 from forecast.data.generated.windows import held_table
 from forecast.data.holidays import Holidays
 from forecast.data.large import is_large, read_large
 from forecast.data.settings import DIAGNOSTIC, GENERATED, SYNTHETIC, DataSettings
-from forecast.data.synthetic import simulate_transformer
 from forecast.tables.download import data_folders, locate
 from forecast.tables.draft import check_present
 from forecast.tables.flaws import Flaws, value_word

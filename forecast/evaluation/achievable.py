@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from forecast.data.diagnostic import KINDS, best_mse, share_of_skill
+from forecast.data.generated.diagnostic import KINDS, best_mse, share_of_skill
 from forecast.data.settings import DIAGNOSTIC, DataSettings
 
 SIMPLE = ("last_value", "linear")

@@ -33,7 +33,7 @@ from forecast.predict.scores import network_forecasts, origins_of, score_table
 from forecast.predict.transplanted import transplanted
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
-from forecast.tables.frames import described, from_arrow
+from forecast.tables.formats.frames import described, from_arrow
 from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN

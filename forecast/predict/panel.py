@@ -35,7 +35,7 @@ from forecast.predict.scores import panel_scores
 from forecast.predict.transplanted import transplanted
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
-from forecast.tables.frames import as_frame
+from forecast.tables.formats.frames import as_frame
 from forecast.tables.labels import decode_labels, label_of
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
 from forecast.tables.reading import Reading

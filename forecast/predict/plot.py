@@ -10,7 +10,7 @@ from forecast.common.errors import InputError
 from forecast.common.pictures import MAX_SERIES, SHEET, Lines, draw_lines
 from forecast.predict.answer import naive_forecast
 from forecast.predict.forecast import Forecast, Question
-from forecast.tables.frames import as_frame
+from forecast.tables.formats.frames import as_frame
 from forecast.tables.panel import Ids
 from forecast.tables.series import Series
 

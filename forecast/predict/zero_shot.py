@@ -24,7 +24,7 @@ from forecast.predict.forecast import Forecast, Question
 from forecast.predict.panel import PanelForecast, seasonal_naive
 from forecast.pretrained.mixture import Mixture, Table, choose
 from forecast.pretrained.weights import Pretrained, open_pretrained
-from forecast.tables.frames import as_frame
+from forecast.tables.formats.frames import as_frame
 from forecast.tables.series import Series
 
 LONGER = 7

@@ -14,7 +14,7 @@ from forecast.data.calendar import future_index
 from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.panel import PanelForecaster
-from forecast.tables.frames import as_frame
+from forecast.tables.formats.frames import as_frame
 from forecast.training.from_python import fit
 
 

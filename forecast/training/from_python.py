@@ -28,7 +28,7 @@ from forecast.predict.panel import PanelForecaster
 from forecast.runs.resume import RESTART_JOB_HINT
 from forecast.runs.settings import Settings, follow_table
 from forecast.runs.summary import print_closing_lines, print_table
-from forecast.tables.frames import as_frame
+from forecast.tables.formats.frames import as_frame
 from forecast.tables.series import Series
 from forecast.training.options import Options
 from forecast.training.sweep.ensemble import score_members

@@ -9,10 +9,10 @@ from omegaconf import OmegaConf
 from forecast.common.conf_files import choice_files, load_choice, option_files
 from forecast.common.configuration import compose_words
 from forecast.common.errors import InputError
+from forecast.data.generated.synthetic import simulate_transformer
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.split import split_rows
-from forecast.data.synthetic import simulate_transformer
 from forecast.predict.ensemble import load
 from forecast.tables.formats.unpacking import find_file
 from forecast.tables.repair import Policies

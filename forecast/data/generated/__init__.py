@@ -1,1 +1,1 @@
-"""Generated series: a prior over processes, and the windows of a training on them."""
+"""Series that are drawn or simulated: the transformer, diagnostic windows, and a prior over processes."""

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.files import read_json
-from forecast.data.diagnostic import best_mse, simulate
+from forecast.data.generated.diagnostic import best_mse, simulate
 from forecast.data.settings import DataSettings
 from forecast.predict.__main__ import main as predict
 from tests.report.made import no_pictures

@@ -11,7 +11,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.common.files import read_json
-from forecast.data.synthetic import simulate_transformer
+from forecast.data.generated.synthetic import simulate_transformer
 from forecast.export.__main__ import main as export
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import Ensemble, load

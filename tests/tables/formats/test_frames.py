@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.tables.frames import as_frame, described
+from forecast.tables.formats.frames import as_frame, described
 
 
 def test_a_table_of_another_package_is_described_with_its_package_and_its_conversion() -> None:

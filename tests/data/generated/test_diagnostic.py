@@ -7,7 +7,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.data.datamodule import ForecastData
-from forecast.data.diagnostic import (
+from forecast.data.generated.diagnostic import (
     AMPLITUDE,
     KINDS,
     Diagnostic,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.data.synthetic import simulate_transformer, top_oil_temperature
+from forecast.data.generated.synthetic import simulate_transformer, top_oil_temperature
 from tests.support.reading import series_from_frame
 
 COLUMNS = ["active_power_kw", "reactive_power_kvar", "ambient_temperature_c", "oil_temperature_c"]
