@@ -126,12 +126,8 @@ class _Scorer:
             if parts:
                 residuals = residuals.after(Residuals.joined([self._training(*part) for part in parts]))
             calibration = residuals.calibration(trained)
-            adapted, ids = residuals.adapted(self.power), self.data.source.series.ids
-            if adapted is not None:
-                adaptive = Adaptive(residuals.residuals.typical, self.power, adapted.calibration(trained))
-            elif ids is not None and (form := residuals.by_series(len(ids), trained)) is not None:
-                adaptive, adapted = form
-            validation = replace(validation, intervals=(residuals if adapted is None else adapted).scores(trained))
+            adaptive, adapted = self._adapted(residuals, trained)
+            validation = replace(validation, intervals=adapted.scores(trained))
         is_held_out = validation.intervals is not None
         if group.size > 1:
             calibration, adaptive, is_held_out = group.hand_out((calibration, adaptive, is_held_out))
@@ -162,6 +158,14 @@ class _Scorer:
                 training_windows=residuals.num_training,
             )
         )
+
+    def _adapted(self, residuals: HeldOut, trained: tuple[float, ...]) -> tuple[Adaptive | None, HeldOut]:
+        """Return the form of the intervals that follows past errors or the series, and its residuals; None: neither."""
+        adapted, ids = residuals.adapted(self.power), self.data.source.series.ids
+        if adapted is not None:
+            return Adaptive(residuals.residuals.typical, self.power, adapted.calibration(trained)), adapted
+        form = None if ids is None else residuals.by_series(len(ids), trained)
+        return (None, residuals) if form is None else form
 
     def requested(self, name: str) -> Row:
         """Return the row of a baseline on request, with the scores of its mean with the model on the same windows.
