@@ -340,7 +340,8 @@ def held_out(
 
     `forecaster` calls `network`, whose own weights are restored afterwards. None: this process does not lead.
     """
-    weights, loaded = network.state_dict(), {}
+    weights = network.state_dict()
+    loaded: Mapping[str, Tensor] = {}
     own = {name: tensor.clone() for name, tensor in weights.items()}
     places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
     parts = []
@@ -350,7 +351,7 @@ def held_out(
             for name, tensor in weights.items():
                 if loaded.get(name) is not one.weights[name]:  # most blocks share the weights of one step
                     tensor.copy_(one.weights[name])
-            loaded = dict(one.weights)
+            loaded = one.weights
             block = replace(windows, starts=windows.starts[torch.from_numpy(positions).to(windows.starts.device)])
             evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group, limits=limits)
             if group.leads:

@@ -47,8 +47,8 @@ class HeldOutSelection(Callback):
 
     The rules are the run's own: the smallest selection score, and a significant gain over the weights before training.
     If the full validation split can judge a gain, so can the split without one block. The network of the run does not
-    change. Early stopping looks at all windows. Blocks that choose the same step share one copy of the weights; with
-    the same mixing weight they share the dictionary, which is faster to save.
+    change. Early stopping looks at all windows. Blocks that choose the same step share one copy of the weights. With
+    the same mixing weight they share the dictionary too, which is faster to save.
 
     Parameters
     ----------
