@@ -32,7 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--output", type=Path, default=RECORD, help="file of the rows (default: %(default)s)")
     options = parser.parse_args(arguments)
-    return finish(lambda: [add_row(options.output, row_of(task)) for task in options.tasks])
+    return finish(lambda: _run(options.tasks, options.output))
+
+
+def _run(tasks: Sequence[str], record: Path) -> None:
+    """Add the row of each task to the record."""
+    for task in tasks:
+        add_row(record, row_of(task))
 
 
 def row_of(task: str) -> Row:
@@ -45,9 +51,16 @@ def row_of(task: str) -> Row:
     scores = evaluate(trees, windows, data.evaluation_batch_size).sums.scaled()
     runs = read(RUNS)
     recorded = runs[(runs["task"] == task) & (runs["arm"] == "full")]
-    model, ridge = recorded["validation_mae"].mean(), recorded["ridge_validation_mae"].mean()
-    row = {"task": task, "windows": len(windows), "model_mae": model, "trees_mae": scores["mae"], "ridge_mae": ridge}
-    row |= {"trees_mse": scores["mse"], "seeds": len(recorded), **trees.facts}
+    row: Row = {
+        "task": task,
+        "windows": len(windows),
+        "model_mae": recorded["validation_mae"].mean(),
+        "trees_mae": scores["mae"],
+        "ridge_mae": recorded["ridge_validation_mae"].mean(),
+        "trees_mse": scores["mse"],
+        "seeds": len(recorded),
+        **trees.facts,
+    }
     return {
         **{name: round(value, 5) if isinstance(value, float) else value for name, value in row.items()},
         "command": f"python -m benchmarks.studies.trees --tasks {task}",

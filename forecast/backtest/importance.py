@@ -169,17 +169,14 @@ def _mixed(now: Context, other: Context, part: Part) -> Context:
 
 def input_sentences(table: pd.DataFrame) -> list[str]:
     """Return what each input is worth, the largest first."""
-    mae = float(table["mae"].iloc[0]) if len(table) else float("nan")
     found = []
-    for row in table.itertuples(index=False):
-        rise, low, high = (f"{round(100 * value / mae, 1) + 0.0:+.1f}" for value in (row.rise, row.low, row.high))
-        if np.isnan(row.low):
-            found.append(f"{row.input}: exchanged, the MAE changes by {rise} %; too few origins for an interval.")
+    for name, mae, _, *values in table.itertuples(index=False, name=None):
+        rise, low, high = (f"{round(100 * value / mae, 1) + 0.0:+.1f}" for value in values)
+        if np.isnan(values[1]):
+            found.append(f"{name}: exchanged, the MAE changes by {rise} %; too few origins for an interval.")
             continue
-        verdict = "matters" if row.low > 0 else "has no effect that these origins show"
-        found.append(
-            f"{row.input} {verdict}: exchanged, the MAE changes by {rise} % (95 % interval {low} to {high} %)."
-        )
+        verdict = "matters" if values[1] > 0 else "has no effect that these origins show"
+        found.append(f"{name} {verdict}: exchanged, the MAE changes by {rise} % (95 % interval {low} to {high} %).")
     return found
 
 
