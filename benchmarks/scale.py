@@ -309,7 +309,7 @@ def _reading(options: argparse.Namespace) -> list[dict[str, str]]:
     try:
         series = read_large(table, roles, Reading())
         note("read")
-        data = ForecastData(Source(series, roles, table), split, placing=placing, **lengths)
+        data = ForecastData(Source(series, roles, table), split, placing=placing, **lengths)  # type: ignore[arg-type]
         note("scale and write the windows")
         limits_of_data(data)
         units_of(data)

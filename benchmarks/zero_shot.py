@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,8 +60,8 @@ def _task(name: str) -> Table:
     table = task.table(data_folder())
     values = table[task.targets(table)].to_numpy(dtype=np.float64)
     values = np.where(values < task.floor, np.nan, values)
-    frequency = {"T": "min", "H": "h"}.get(pd.infer_freq(table.index[:20]) or "", pd.infer_freq(table.index[:20]))
-    return Table(name, values, str(frequency), task.horizon, task.windows, task.season)
+    frequency = str(table.index.to_series()[:20].dt.freq)
+    return Table(name, values, frequency, task.horizon, task.windows, task.season)
 
 
 def _m4() -> Table:
@@ -84,7 +85,7 @@ def _csv(name: str, file: str, horizon: int, windows: int, frequency: str, seaso
 
 
 TABLES: dict[str, Callable[[], Table]] = {
-    **{name: (lambda name=name: _task(name)) for name in TASKS},
+    **{name: partial(_task, name) for name in TASKS},
     "m4_hourly": _m4,
     "rossmann_1D": _rossmann,
     "pjme": lambda: _csv("pjme", "PJME_hourly.csv", 24, 20, "h", 24, None),
@@ -144,7 +145,8 @@ def run(names: Sequence[str], part: str, folder: Path, record: Path) -> None:
             began = time.perf_counter()
             found = scores(table, part, forecast)
             seconds = (time.perf_counter() - began) / len(table.cutoffs(part))
-            row = {"task": name, "part": part, "forecast": kind, **{key: round(v, 5) for key, v in found.items()}}
+            row: dict[str, object] = {"task": name, "part": part, "forecast": kind}
+            row |= {key: round(value, 5) for key, value in found.items()}
             row |= {"windows": len(table.cutoffs(part)), "seconds_a_window": round(seconds, 2)}
             row |= {"newest_mixture": note[-1] if kind == "mixture" else "", "weights": weights, "commit": commit()}
             row |= {

@@ -43,10 +43,13 @@ LEVEL = 0.95
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
     output = parser.parse_args().output
-    rows = pd.read_csv(output).to_dict("records") if output.is_file() else []
+    rows: list[dict[str, object]] = [
+        {str(name): value for name, value in row.items()}
+        for row in (pd.read_csv(output).to_dict("records") if output.is_file() else [])
+    ]
     for name, (file, first, last) in STRETCHES.items():
         folder = Path(tempfile.gettempdir()) / f"refits-{name}"
         run = folder / "run"

@@ -48,8 +48,11 @@ def tables(folder: Path) -> dict[str, tuple[list[str], list[str]]]:
     etth = ["data.targets=[OT]", "data.past_covariates=[]"]
     return {
         "ETTh1 to ETTh2": (["data=etth1", *etth], ["data=etth2", *etth]),
-        "PJM East, last third": tuple([*pjme, f"data.path={folder / name}.csv"] for name in ("first", "last")),
-    }  # type: ignore[dict-item]
+        "PJM East, last third": (
+            [*pjme, f"data.path={folder / 'first.csv'}"],
+            [*pjme, f"data.path={folder / 'last.csv'}"],
+        ),
+    }
 
 
 def row_of(words: list[str], folder: Path) -> tuple[Path, dict[str, object]]:
@@ -67,10 +70,13 @@ def row_of(words: list[str], folder: Path) -> tuple[Path, dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
     output = parser.parse_args().output
-    rows = pd.read_csv(output).to_dict("records") if output.is_file() else []
+    rows: list[dict[str, object]] = [
+        {str(name): value for name, value in row.items()}
+        for row in (pd.read_csv(output).to_dict("records") if output.is_file() else [])
+    ]
     with tempfile.TemporaryDirectory() as name:
         for pair, (first, later) in tables(Path(name)).items():
             done = {(row["start"], row["steps"], row["rate"]) for row in rows if row["pair"] == pair}

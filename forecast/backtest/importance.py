@@ -170,7 +170,8 @@ def _mixed(now: Context, other: Context, part: Part) -> Context:
 def input_sentences(table: pd.DataFrame) -> list[str]:
     """Return what each input is worth, the largest first."""
     found = []
-    for name, mae, _, *values in table.itertuples(index=False, name=None):
+    for row in table.itertuples(index=False, name=None):
+        name, (mae, _, *values) = row[0], [float(str(cell)) for cell in row[1:]]
         rise, low, high = (f"{round(100 * value / mae, 1) + 0.0:+.1f}" for value in values)
         if np.isnan(values[1]):
             found.append(f"{name}: exchanged, the MAE changes by {rise} %; too few origins for an interval.")

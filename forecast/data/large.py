@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ class _Reader:
         rows = sum(len(self._load(number, "times")) for number in numbers)
         kinds = [("values", len(names), np.float64), ("times", 1, np.int64), ("seen", len(names) * seen, np.bool_)]
         recipes = [
-            Recipe(width, rows, kind, lambda piece, name=name: self._columns(numbers, name, piece, names, labels))
+            Recipe(width, rows, kind, partial(self._columns, numbers, name, names=names, labels=labels))
             for name, width, kind in kinds
             if width
         ]

@@ -179,6 +179,7 @@ class PanelData(ForecastData):
             return super().training_values(names)
         key = tuple(names)
         if key not in self._gathered:
+            assert isinstance(rows, np.ndarray)
             self._gathered[key] = in_file(series.values(names), rows)
         return self._gathered[key]
 

@@ -533,8 +533,8 @@ class PanelForecaster(TrainedModel):
             places, observed = (np.cumsum(new) - 1)[of[rows]], series.observed_of(self.channels, rows)
             mean[new], scale[new] = self.scales.of_new(values, places, int(new.sum()), observed)
         static = self.contract.static.inputs(ids.static, codes)
-        tensors = (torch.from_numpy(table) for table in (mean, scale, codes))
-        return Units(*tensors, None if static is None else torch.from_numpy(static))
+        known = None if static is None else torch.from_numpy(static)
+        return Units(torch.from_numpy(mean), torch.from_numpy(scale), torch.from_numpy(codes), known)
 
     @cached_property
     def _code(self) -> dict[Id, int]:

@@ -122,7 +122,8 @@ def _listener(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        reason = str(error) if getattr(error, "errno", None) is None else os.strerror(error.errno)
+        number = getattr(error, "errno", None)
+        reason = str(error) if number is None else os.strerror(number)
         raise InputError(f"{host}:{port}: {reason}: choose another --host or --port") from None
 
 
