@@ -30,7 +30,7 @@ from forecast.tables.series import Series, series_from_frame
 from forecast.tables.times.frequency import grid_places
 
 BLOCK_BYTES = 2**24
-"""Bytes of a block in memory, 8 for each cell. Reading holds about ten times as much."""
+"""Bytes of a block in memory, 8 for each cell; the last one may have twice as many."""
 
 MOST_NOTES = 12
 """Largest number of notes on the blocks that are kept."""
@@ -123,7 +123,7 @@ class _Reader:
         rows = sum(len(self._load(number, "times")) for number in numbers)
         kinds = [("values", len(names), np.float64), ("times", 1, np.int64), ("seen", len(names) * seen, np.bool_)]
         recipes = [
-            Recipe(width, rows, kind, partial(self._columns, numbers, name, names=names, labels=labels))
+            Recipe(width, rows, kind, partial(self._columns, numbers, name, names, labels))
             for name, width, kind in kinds
             if width
         ]
@@ -151,7 +151,7 @@ class _Reader:
         return np.asarray(np.load(self._file(number, kind), mmap_mode="r"))
 
     def _columns(
-        self, numbers: Sequence[int], kind: str, piece: slice, names: Sequence[str], labels: Mapping[str, Sequence[str]]
+        self, numbers: Sequence[int], kind: str, names: Sequence[str], labels: Mapping[str, Sequence[str]], piece: slice
     ) -> np.ndarray:
         """Return some columns of all blocks as rows (k, N)."""
         parts = []

@@ -57,7 +57,8 @@ def block_file(folder: Path, number: int) -> Path:
 def read_block(folder: Path, number: int) -> pd.DataFrame:
     """Return the rows of a block that `sort_into` wrote."""
     with pyarrow.OSFile(str(block_file(folder, number))) as file:
-        return pd.DataFrame(pyarrow.ipc.open_stream(file).read_all().to_pandas())
+        table: pd.DataFrame = pyarrow.ipc.open_stream(file).read_all().to_pandas()
+    return table
 
 
 def _numbered(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[tuple[pyarrow.RecordBatch, int]]:
