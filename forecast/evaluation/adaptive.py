@@ -52,7 +52,7 @@ class Adaptive:
     calibration
         Scores of forecasts that were scaled in this way.
     series
-        Relative size of the errors of each series of a panel, (S, 1, C), float32, which replaces the size of recent ones;
+        Relative size of the errors of each series of a panel, (S, 1, C), float32, instead of the size of recent ones;
         1 for a series with fewer than `LEAST_OF_SERIES` windows. None: one series.
 
     References
