@@ -119,7 +119,8 @@ def _first_unseen(model: TrainedModel) -> str | None:
         return None
     data = model.result["data"]
     if data["scored_split"] == "test" or "last_seen_row" not in data:
-        return data.get("first_test_target")
+        first = data.get("first_test_target")
+        return None if first is None else str(first)
     return str(future_index(pd.Timestamp(data["last_seen_row"]), model.frequency, 1)[0])
 
 
