@@ -13,6 +13,7 @@ import time
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,13 +44,10 @@ LEVEL = 0.95
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True)
     output = parser.parse_args().output
-    rows: list[dict[str, object]] = [
-        {str(name): value for name, value in row.items()}
-        for row in (pd.read_csv(output).to_dict("records") if output.is_file() else [])
-    ]
+    rows: list[Any] = pd.read_csv(output).to_dict("records") if output.is_file() else []
     for name, (file, first, last) in STRETCHES.items():
         folder = Path(tempfile.gettempdir()) / f"refits-{name}"
         run = folder / "run"
@@ -69,7 +67,7 @@ def main() -> None:
             print(rows[-1], flush=True)
 
 
-def scores_of(folder: Path, mode: str) -> dict[str, object]:
+def scores_of(folder: Path, mode: str) -> dict[str, Any]:
     """Return the scores of a backtest, beside those without refits, and the validation MSE of its refits."""
 
     def errors(name: str) -> pd.Series:

@@ -13,6 +13,7 @@ import time
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -48,14 +49,11 @@ def tables(folder: Path) -> dict[str, tuple[list[str], list[str]]]:
     etth = ["data.targets=[OT]", "data.past_covariates=[]"]
     return {
         "ETTh1 to ETTh2": (["data=etth1", *etth], ["data=etth2", *etth]),
-        "PJM East, last third": (
-            [*pjme, f"data.path={folder / 'first.csv'}"],
-            [*pjme, f"data.path={folder / 'last.csv'}"],
-        ),
+        "PJM East, last third": ([*pjme, f"data.path={folder}/first.csv"], [*pjme, f"data.path={folder}/last.csv"]),
     }
 
 
-def row_of(words: list[str], folder: Path) -> tuple[Path, dict[str, object]]:
+def row_of(words: list[str], folder: Path) -> tuple[Path, dict[str, Any]]:
     """Train, and return the folder of the run and its scores; seconds are those of the processor."""
     began = time.process_time()
     with redirect_stdout(StringIO()):
@@ -70,13 +68,10 @@ def row_of(words: list[str], folder: Path) -> tuple[Path, dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, required=True)
     output = parser.parse_args().output
-    rows: list[dict[str, object]] = [
-        {str(name): value for name, value in row.items()}
-        for row in (pd.read_csv(output).to_dict("records") if output.is_file() else [])
-    ]
+    rows: list[Any] = pd.read_csv(output).to_dict("records") if output.is_file() else []
     with tempfile.TemporaryDirectory() as name:
         for pair, (first, later) in tables(Path(name)).items():
             done = {(row["start"], row["steps"], row["rate"]) for row in rows if row["pair"] == pair}
