@@ -150,8 +150,12 @@ class Blocks:
     def _check_output(self, folder: Folder, model: PanelForecaster) -> None:
         """Say in the output folder what its forecasts are of; refuse a folder with forecasts of something else."""
         assert model.facts is not None
-        question = asdict(self.question) | {"levels": list(self.question.levels)}
-        content = {"weights": model.facts.weights, "question": question, "input": folder.fingerprint()}
+        content: dict[str, Any] = {
+            "weights": model.facts.weights,
+            "question": asdict(self.question),
+            "input": folder.fingerprint(),
+        }
+        content["question"]["levels"] = list(self.question.levels)
         path = Path(self.output) / CONTENT
         earlier: Any = read_json(path)
         if earlier is None and any(Path(self.output).glob("*.parquet")):
