@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forecast.backtest.importance import input_sentences, write_inputs
 from forecast.backtest.page import answer, write_page
 from forecast.backtest.scores import LEVEL, Errors
 from forecast.common.files import replacing, write_json
@@ -22,9 +23,17 @@ SCORES, FACTS = "scores.csv", "backtest.json"
 
 
 def write_outcome(
-    folder: Path, title: str, history: History, forecasts: pd.DataFrame, facts: Mapping[str, Any]
+    folder: Path,
+    title: str,
+    history: History,
+    forecasts: pd.DataFrame,
+    facts: Mapping[str, Any],
+    inputs: pd.DataFrame | None = None,
 ) -> list[str]:
-    """Write scores, facts and page of a backtest into its folder; return the sentences that answer it."""
+    """Write scores, facts and page of a backtest into its folder; return the sentences that answer it.
+
+    `inputs` is the table of `inputs_that_matter`, if it was asked for.
+    """
     model = history.model
     errors = Errors.of(forecasts, scales_of(model))
     tables = errors.tables(model.frequency)
@@ -32,8 +41,11 @@ def write_outcome(
         write_frame(file, scores_table(tables), index=False)
     naive = naive_name(model)
     sentences = [*answer(errors, naive), *(warnings_of(history) if facts["--refit"] == "never" else [])]
+    if inputs is not None:
+        sentences += input_sentences(inputs)
+        write_inputs(folder, inputs)
     write_json(folder / FACTS, {**facts, **_facts(errors, history, tables), "sentences": sentences})
-    write_page(folder, title, sentences, errors, tables, past_of(history))
+    write_page(folder, title, sentences, errors, tables, past_of(history), inputs)
     return sentences
 
 
@@ -119,8 +131,8 @@ def _first_unseen(model: TrainedModel) -> str | None:
         return None
     data = model.result["data"]
     if data["scored_split"] == "test" or "last_seen_row" not in data:
-        first = data.get("first_test_target")
-        return None if first is None else str(first)
+        first: str | None = data.get("first_test_target")
+        return first
     return str(future_index(pd.Timestamp(data["last_seen_row"]), model.frequency, 1)[0])
 
 
