@@ -37,10 +37,15 @@ _LIMITS: dict[str, dict[str, Any]] = {"arima": {"approximation": True, "nmodels"
 class Statistical:
     """A model for each series and target, fitted once on training rows, and continued on the look-back of a window.
 
-    `models` are by series and target; `mean` and `scale` (S, C_out) turn z-scores into original units.
+    `models` are by series and target, and `first` (S,) is the row that the fit of each series begins with: a look-back
+    is cut to begin at the same phase of the season, since a model has its first seasonal state from there. The theta
+    method finds the season in each look-back itself, and its `period` is 1. `mean` and `scale` (S, C_out) turn z-scores
+    into original units.
     """
 
     models: dict[tuple[int, int], Any]
+    first: np.ndarray
+    period: int
     mean: np.ndarray
     scale: np.ndarray
 
@@ -50,12 +55,15 @@ class Statistical:
         series = np.zeros(windows, np.int64) if batch.series is None else batch.series.cpu().numpy()
         mean, scale = self.mean[series][:, None], self.scale[series][:, None]
         past = batch.past[..., :targets].double().cpu().numpy() * scale + mean
+        length = past.shape[1]
+        begin = (self.first[series] - batch.origin.cpu().numpy() + length) % self.period
         found = np.empty((windows, horizon, targets))
         for window, target in np.ndindex(windows, targets):
             model = self.models[int(series[window]), target]
+            own = past[window, min(begin[window], length - 1) :, target]
             with warnings.catch_warnings():  # of a search that has ended, and of a constant look-back
                 warnings.simplefilter("ignore")
-                found[window, :, target] = model.forward(y=past[window, :, target], h=horizon)["mean"]
+                found[window, :, target] = model.forward(y=own, h=horizon)["mean"]
         return torch.from_numpy((found - mean) / scale).to(batch.future)
 
 
@@ -68,15 +76,17 @@ def fit_statistical(name: str, data: ForecastData) -> Statistical:
     values = source.frame[data.source.targets].to_numpy(np.float64)[rows]
     series = np.zeros(len(values), np.int64) if source.ids is None else np.asarray(source.ids.of_rows)[rows]
     period, targets = seasonal_period(source.frequency), len(data.source.targets)
-    fitted = {}
-    for place, target in np.ndindex(series.max() + 1, targets):
-        own = values[series == place, target][-max(ROWS, 2 * period) :]
+    numbers, fitted = np.arange(len(source.frame))[rows], {}
+    kept = [np.flatnonzero(series == place)[-max(ROWS, 2 * period) :] for place in range(series.max() + 1)]
+    for place, target in np.ndindex(len(kept), targets):
+        own = values[kept[place], target]
         model = getattr(models, MODELS[name])(season_length=period, **_LIMITS.get(name, {}))
         with warnings.catch_warnings():  # of candidates that do not converge
             warnings.simplefilter("ignore")
             fitted[place, target] = model.fit(y=own)
     mean, scale = (np.atleast_2d(part)[:, :targets] for part in (data.scaler.mean, data.scaler.scale))
-    return Statistical(fitted, mean, scale)
+    first = numbers[[each[0] for each in kept]]
+    return Statistical(fitted, first, 1 if name == "theta" else period, mean, scale)
 
 
 def check_statistical(name: str, data: ForecastData) -> None:

@@ -151,6 +151,23 @@ def test_a_model_of_a_series_is_fitted_on_training_rows_in_their_unit(hours: Pre
     torch.testing.assert_close(fitted(batch), last_value(batch), atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize(("name", "period"), [("ets", 24), ("theta", 1)])
+def test_a_look_back_begins_at_the_phase_of_the_fit(
+    hours: Preparation, package: None, monkeypatch: pytest.MonkeyPatch, name: str, period: int
+) -> None:
+    data, seen = hours.data, list[np.ndarray]()
+    values = data.source.series.frame["load"].to_numpy()
+    fitted = fit_statistical(name, data)
+    monkeypatch.setattr(_Last, "forward", lambda _, y, h: seen.append(y) or {"mean": np.zeros(h)})
+    batch = data.parts["test"].batch(torch.arange(30))
+    fitted(batch)
+    first = data.split.train.stop - len(fitted.models[0, 0].rows)
+    for y, origin in zip(seen, batch.origin.tolist(), strict=True):
+        assert (origin - len(y) - first) % period == 0
+        assert 48 - 24 < len(y) <= 48
+        np.testing.assert_allclose(y, values[origin - len(y) : origin], rtol=1e-5)
+
+
 def test_a_missing_package_is_named_with_its_cure(hours: Preparation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"arima: needs the package statsforecast: pip install -e '\.\[baselines\]'"):
