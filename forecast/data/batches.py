@@ -95,4 +95,5 @@ class ShuffledBatches:
         sorted_windows, first = place.argsort(stable=True), counts.cumsum(0) - counts
         chosen = order % len(counts)
         share = torch.rand(len(order), generator=generator, dtype=torch.float64)
-        return sorted_windows[first[chosen] + (share * counts[chosen]).long()]
+        drawn: Tensor = sorted_windows[first[chosen] + (share * counts[chosen]).long()]
+        return drawn

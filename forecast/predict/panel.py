@@ -479,8 +479,7 @@ class PanelForecaster(TrainedModel):
         """Return the forecast of the steps from the rows `stops` (S,) on, one of each series."""
         if self.others:
             alone = replace(self, others=())
-            found = [model.forecast_from(series, stops, question) for model in (alone, *self.others)]
-            return mean_of_panels(found)
+            return mean_of_panels([model.forecast_from(series, stops, question) for model in (alone, *self.others)])
         ids = series.ids
         assert ids is not None
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
@@ -517,8 +516,8 @@ class PanelForecaster(TrainedModel):
             places, observed = (np.cumsum(new) - 1)[of[rows]], series.observed_of(self.channels, rows)
             mean[new], scale[new] = self.scales.of_new(values, places, int(new.sum()), observed)
         static = self.contract.static.inputs(ids.static, codes)
-        tensors = (torch.from_numpy(table) for table in (mean, scale, codes))
-        return Units(*tensors, None if static is None else torch.from_numpy(static))
+        own = None if static is None else torch.from_numpy(static)
+        return Units(torch.from_numpy(mean), torch.from_numpy(scale), torch.from_numpy(codes), own)
 
     @cached_property
     def _code(self) -> dict[Id, int]:
