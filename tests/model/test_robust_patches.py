@@ -76,6 +76,6 @@ def test_an_outlier_counts_less_than_in_plain_patches() -> None:
         model = network(96, values)
         normalized, _ = model.normalization.normalize(spiked, None)
         tokens = model.tokens.source(normalized, spiked[..., :0], None)
-        return float(tokens[:, 2].norm() / tokens[:, 3].norm())
+        return float(tokens[:, 2].detach().norm() / tokens[:, 3].detach().norm())
 
     assert moved("robust") < 0.7 * moved("plain")

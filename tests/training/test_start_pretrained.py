@@ -24,7 +24,7 @@ def settings(path: Path, *words: str) -> Settings:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Preparation:
     path = write(tmp_path_factory.mktemp("table") / "my.csv", hourly(500))
-    return prepare(settings(path, "data.targets=[load]", "data.known_covariates=[temperature]"))
+    return prepare(settings(path, "data.targets=[load]", "data.known_covariates=[air]"))
 
 
 def test_shared_weights_are_those_of_the_package_and_new_ones_zero(made: Preparation) -> None:
@@ -53,7 +53,7 @@ def test_the_linear_path_stays_and_the_rate_is_lower(made: Preparation) -> None:
     ],
 )
 def test_another_network_is_refused_by_name(word: str, message: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "my.csv", hourly(1_200))
+    path = write(tmp_path / "my.csv", hourly(4_000))
     with pytest.raises(InputError, match=message):
         prepare(settings(path, word))
 
