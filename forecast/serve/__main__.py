@@ -118,12 +118,13 @@ def _named(runs: Sequence[str]) -> dict[str, str]:
 
 def _listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens; raise InputError if the address cannot be used."""
+    if not 0 <= port < 2**16:
+        raise InputError(f"--port {port}: must be 0 to {2**16 - 1:,}")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
-    except (OSError, OverflowError) as error:
-        number = getattr(error, "errno", None)
-        reason = str(error) if number is None else os.strerror(number)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (while")[0]
         raise InputError(f"{host}:{port}: {reason}: choose another --host or --port") from None
 
 

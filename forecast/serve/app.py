@@ -72,8 +72,8 @@ class Service:
         future = asyncio.wrap_future(self._thread.submit(call))
         gone = asyncio.ensure_future(_left(request))
         try:
-            awaited: set[asyncio.Future[Any]] = {future, gone}
-            await asyncio.wait(awaited, timeout=WORK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            ends: set[asyncio.Future[Any]] = {future, gone}
+            await asyncio.wait(ends, timeout=WORK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if not future.done() and gone.done():
                 raise Refused(400, "the client has left")
             if not future.done():
@@ -176,9 +176,9 @@ def build(models: Sequence[Served], hosts: Sequence[str], token: str | None) -> 
         redirect_slashes=False,
     )
     posted = (400, 404, 408, 413, 415, 422, 503, 504)
-    files: dict[str, dict[str, Any]] = {kind: {} for kind in WRITTEN if kind != JSON}
+    kinds: dict[str, Any] = {kind: {} for kind in WRITTEN if kind != JSON}
 
-    @app.post("/forecast", openapi_extra=_body(), responses=_responses(406, *posted) | {200: {"content": files}})
+    @app.post("/forecast", openapi_extra=_body(), responses=_responses(406, *posted) | {200: {"content": kinds}})
     async def forecast(request: Request, query: Annotated[Options, Query()]) -> Response:
         """Forecast the steps after a table.
 

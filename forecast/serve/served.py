@@ -155,7 +155,7 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     table = table.copy() if isinstance(table.index, pd.RangeIndex) else table.reset_index()
     for place, kind in enumerate(table.dtypes):
         if pd.api.types.is_datetime64_any_dtype(kind):
-            table.isetitem(place, table.iloc[:, place].astype(str))  # type: ignore[arg-type]
+            table.isetitem(place, table.iloc[:, place].astype(str).array)
     columns = {str(name): [_finite(cell) for cell in table[name].tolist()] for name in table.columns}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -1,0 +1,109 @@
+"""Attention where only looking into the context can help: mechanisms trained on generated series at equal steps.
+
+`python -m benchmarks.studies.context --output benchmarks/records/context/losses.csv` trains what is missing, and scores
+each mechanism on the same series by the length of the look-back, with 95 % intervals over series.
+"""
+
+import argparse
+import tempfile
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib import pyplot as plt
+
+from forecast.common.configuration import compose_words
+from forecast.common.spreadsheet import write_frame
+from forecast.data.generated.windows import draw_pool
+from forecast.evaluation.metrics import loss_by_name
+from forecast.model.informer import Informer
+from forecast.runs.results import commit, device_name
+from forecast.runs.settings import Settings
+from forecast.training.start_from import composed
+from forecast.training.train import train
+
+MECHANISMS = ("full", "probsparse", "linear", "mean")
+LENGTHS = (32, 64, 128, 256, 512)
+SERIES, FIRST, T, H = 2_000, 2**41, 512, 192
+"""Scored series, the number of the first, and the lengths of a window."""
+
+STEPS = 1_500
+WORDS = (
+    *("experiment=pretrain", "data.series=20000", f"training.max_steps={STEPS}", "training.progress=false"),
+    *("model.d_model=64", "model.num_heads=4", "model.d_ff=128", "model.encoder_layers=3", "model.decoder_layers=1"),
+    *("training.validations_per_epoch=100", "cross_attention=${attention}"),
+)
+
+
+@torch.inference_mode()
+def losses(network: Informer, values: torch.Tensor, length: int) -> torch.Tensor:
+    """Return the quantile loss (S,) of each series (S, T + h) with the newest `length` steps of its look-back."""
+    loss = loss_by_name("quantile", network.levels)
+    found = []
+    for part in values.split(250):
+        past, future = part[:, :T, None], part[:, T:, None]
+        observed = (torch.arange(T) >= T - length)[None, :, None].expand_as(past)
+        known = past.new_empty(len(past), T, 0), past.new_empty(len(past), H, 0)
+        quantiles = network.forward_quantiles(past, *known, observed)
+        found += [loss(one[None], truth[None], None) for one, truth in zip(quantiles, future, strict=True)]
+    return torch.stack(found)
+
+
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % interval of the mean over series, by a bootstrap."""
+    random = np.random.default_rng(0)
+    means = [values[random.integers(len(values), size=len(values))].mean() for _ in range(1_000)]
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def draw(table: pd.DataFrame, path: Path) -> None:
+    """Draw the loss by the length of the look-back, a line for each mechanism."""
+    with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
+        figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+        for place, (name, rows) in enumerate(table.groupby("attention", sort=False)):
+            x = np.arange(len(rows)) + 0.06 * (place - 1.5)
+            errors = [rows["loss"] - rows["low"], rows["high"] - rows["loss"]]
+            axes.errorbar(x, rows["loss"], yerr=errors, label=str(name), marker="o", capsize=2)
+        axes.set_xticks(range(len(LENGTHS)), [str(length) for length in LENGTHS])
+        axes.set_xlabel("steps of the look-back")
+        axes.set_ylabel("quantile loss")
+        axes.legend(frameon=False)
+        figure.savefig(path, dpi=110)
+        plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    output: Path = parser.parse_args().output
+    rows: list[dict[str, object]] = [
+        {str(name): value for name, value in row.items()}
+        for row in (pd.read_csv(output).to_dict("records") if output.is_file() else [])
+    ]
+    values, _ = draw_pool(0, range(FIRST, FIRST + SERIES), T + H)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for name in MECHANISMS:
+        if any(row["attention"] == name for row in rows):
+            continue
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+            words = [*WORDS, f"attention={name}"]
+            run, result = train(Settings.parse(composed(compose_words(words), words)), folder=Path(folder) / "run")
+            network = run.load_model()
+        for length in LENGTHS:
+            each = losses(network, values.view(SERIES, T + H), length).numpy()
+            low, high = interval(each)
+            row = {"attention": name, "look_back": length, "loss": float(each.mean()), "low": low, "high": high}
+            row |= {"steps": STEPS, "step_ms": result["speed"]["step_ms_p50"], "series": SERIES, "seed": 1}
+            rows.append(row | {"commit": commit(), "machine": device_name(torch.device("cpu"))})
+            print(rows[-1], flush=True)
+        with output.open("wb") as file:
+            write_frame(file, pd.DataFrame(rows).round(5), index=False)
+    draw(pd.DataFrame(rows), output.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()
