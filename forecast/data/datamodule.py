@@ -125,6 +125,9 @@ class ForecastData(lightning.LightningDataModule):
         The processes that share the windows of a loop; set before a fit, like the steps.
     """
 
+    is_one_series = True
+    """Whether the rows before a window are of its series, so that earlier errors may say something about it."""
+
     def __init__(
         self,
         source: Source,

@@ -48,6 +48,8 @@ class PanelData(ForecastData):
         Most windows of validation, and of test: all series at the same origins, as many as this allows.
     """
 
+    is_one_series = False
+
     def __init__(
         self,
         source: Source,
