@@ -128,10 +128,13 @@ class ForecastData(lightning.LightningDataModule):
         The static inputs of the series of a panel.
     by_series
         Whether each series of a panel is drawn equally often in training, not each window.
+    is_one_series
+        Whether the rows before a window are of its series, so that earlier errors may say something about it.
     """
 
     static_inputs = Static()
     by_series = False
+    is_one_series = True
 
     def __init__(
         self,

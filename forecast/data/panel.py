@@ -57,6 +57,8 @@ class PanelData(ForecastData):
         Whether each series is drawn equally often in training, not each window.
     """
 
+    is_one_series = False
+
     def __init__(
         self,
         source: Source,

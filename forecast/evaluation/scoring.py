@@ -43,7 +43,7 @@ def score(
     far intervals follow recent errors. `requested` are keys of `REQUESTED`, and get a row each.
     """
     power, limits = 0.0, scaled_limits(data)
-    if group.leads and data.source.series.ids is None:  # in a panel, a window's rows before it may be of another series
+    if group.leads and data.is_one_series:
         power = best_power(ridge, data.parts["train"], data.evaluation_batch_size, limits)
     if not network.reads_known:
         limits = limits.open()

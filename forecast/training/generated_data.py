@@ -20,6 +20,8 @@ class GeneratedData(ForecastData):
     The table of `source` has the series of validation and test, one after the other; those of training are drawn.
     """
 
+    is_one_series = False
+
     def __init__(self, source: Source, settings: DataSettings, **options: Any) -> None:
         self.settings = settings
         super().__init__(source, settings.split, **options)
