@@ -72,8 +72,8 @@ class ZeroShotOutcome:
             "program": program_version(),
             "models": [{"path": "pretrained", "weights_sha256": found.pretrained.card["sha256"]}],
             "mixture": {
-                "network": round(found.mixture.weights[0], 4),
-                **{name: round(w, 4) for name, w in zip(found.mixture.names, found.mixture.weights[1:], strict=True)},
+                name: round(share, 4)
+                for name, share in zip(("network", *found.mixture.names), found.mixture.shares, strict=True)
             },
             "earlier_forecasts": found.mixture.origins,
             "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},

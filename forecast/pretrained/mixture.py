@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from forecast.model.normalization import forward_fill, window_spread
 MOST_ORIGINS = 24
 """Most earlier origins of a table at which the parts of a forecast are compared."""
 
-MOST_WINDOWS = 2_000
+MOST_WINDOWS = 4_000
 """Most windows of all series at these origins."""
 
 LEAST_PAST = 16
@@ -33,8 +33,17 @@ RIDGE_ROWS = 4
 RIDGE_OPERATIONS = 5e9
 """Most multiplications of its fit."""
 
+OWN_PRIOR = 12.0
+"""The same number for the weights of a series beside those of all series."""
+
 STEP = 0.25
 """Distance between the weights that are tried."""
+
+LAGS = (1, 2, 3, 7, 8, 14)
+"""Seasons before a step by whose values a regression explains it."""
+
+SHRINKAGE = 0.01
+"""Penalty of this regression, relative to the mean diagonal of its normal equations."""
 
 AT_ONCE = 256
 """Windows that the network forecasts together."""
@@ -102,9 +111,9 @@ Part = Callable[[Tensor, Tensor], Tensor]
 class Mixture:
     """The quantiles of a network and of point forecasts with the quantiles of their errors, averaged by weights.
 
-    `weights` are those of the network and of each part of `names`; `offsets` (h, K) of each part are the quantiles of
-    its errors, relative to the spread of the window. `margins` (K,) move the quantiles, in the same unit, so that they
-    cover what they should. `origins` is the number of earlier forecasts behind them.
+    `weights` (C, 1 + P) are those of the network and of each part of `names`, for each series. `offsets` (h, K) of each
+    part are the quantiles of its errors, relative to the spread of the window. `margins` (K,) move the quantiles, in
+    the same unit, so that they cover what they should. `origins` is the number of earlier forecasts behind them.
     """
 
     network: Informer
@@ -112,15 +121,15 @@ class Mixture:
     names: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     offsets: tuple[Tensor, ...] = ()
-    weights: tuple[float, ...] = (1.0,)
+    weights: Tensor = field(default_factory=lambda: torch.ones(1, 1))
     origins: int = 0
     margins: Tensor | None = None
 
     def quantiles(self, past: Tensor, observed: Tensor) -> Tensor:
         """Return the quantiles (B, h, C, K), rising, of look-backs (B, T, C) and where they were measured."""
-        mixed = self.weights[0] * network_quantiles(self.network, past, observed, self.horizon)
-        for part, offsets, weight in zip(self.parts, self.offsets, self.weights[1:], strict=True):
-            if weight:
+        mixed = self.weights[:, :1] * network_quantiles(self.network, past, observed, self.horizon)
+        for place, (part, offsets) in enumerate(zip(self.parts, self.offsets, strict=True), 1):
+            if (weight := self.weights[:, place, None]).any():
                 mixed = mixed + weight * _with_offsets(part(past, observed), offsets, window_spread(past, observed))
         if self.margins is None:
             return mixed
@@ -128,9 +137,14 @@ class Mixture:
         return moved.sort(-1).values
 
     @property
+    def shares(self) -> list[float]:
+        """The weights of the network and of each part, the mean over the series."""
+        return [float(weight) for weight in self.weights.mean(0)]
+
+    @property
     def words(self) -> str:
         """The weights in per cent, as text."""
-        named = zip(("pretrained network", *self.names), self.weights, strict=True)
+        named = zip(("pretrained network", *self.names), self.shares, strict=True)
         return ", ".join(f"{name} {100 * weight:.0f} %" for name, weight in named if weight >= 0.005)
 
 
@@ -156,9 +170,8 @@ def choose(network: Informer, table: Table, horizon: int, length: int) -> Mixtur
         *(_with_offsets(part(past, observed), each, spread) for (_, part, _), each in zip(found, offsets, strict=True)),
     ]
     weights = _best_weights(candidates, future, levels)
-    trusted = len(origins) / (len(origins) + PRIOR)
-    weights = tuple(trusted * weight + (1 - trusted) * (place == 0) for place, weight in enumerate(weights))
-    mixed = torch.stack([weight * one for weight, one in zip(weights, candidates, strict=True)]).sum(0)
+    mixed = sum(weights[:, place, None] * one for place, one in enumerate(candidates))
+    assert isinstance(mixed, Tensor)
     return replace(
         alone,
         names=tuple(name for name, _, _ in found),
@@ -184,9 +197,14 @@ def _parts(table: Table, origins: Sequence[int], horizon: int, length: int) -> I
         if period <= min(length, origins[0]):
             naive = _naive(period, horizon)
             yield (f"last value of {period} steps before" if period > 1 else "last value", naive, naive)
+    filled = forward_fill(table.values[None], table.observed[None])[0]
+    for period in table.periods[1:2]:
+        lags = [period * number for number in LAGS if period * number <= min(length - 1, origins[0] // 3)]
+        if len(lags) > 1:
+            parts = [_seasonal(filled[:stop], table.observed[:stop], lags, horizon) for stop in (origins[0], None)]
+            yield "seasonal regression", *parts
     look_back = min(length, len(table.values) // RIDGE_ROWS)
-    if origins[0] >= look_back * (RIDGE_ROWS - 1) + horizon and look_back >= 2 * max(table.periods):
-        filled = forward_fill(table.values[None], table.observed[None])[0]
+    if origins[0] >= look_back * (RIDGE_ROWS - 1) + horizon and look_back > max(table.periods):
         whole = Windows(
             values=filled,
             known=filled.new_empty(len(filled), 0),
@@ -203,6 +221,42 @@ def _parts(table: Table, origins: Sequence[int], horizon: int, length: int) -> I
 def _naive(period: int, horizon: int) -> Part:
     def forecast(past: Tensor, observed: Tensor) -> Tensor:
         return forward_fill(past, observed)[:, past.shape[1] - period + torch.arange(horizon) % period]
+
+    return forecast
+
+
+def _seasonal(values: Tensor, observed: Tensor, lags: Sequence[int], horizon: int) -> Part:
+    """Return a regression of each series (N, C) on its values some seasons before, and on the newest deviation.
+
+    What is explained is the change since one season before, by the changes of earlier seasons from it, so that level
+    and scale do not matter. It forecasts one step after the other.
+    """
+    first, *others = lags
+    start, count = lags[-1] + 1, values.shape[1]
+
+    def features(past: Tensor) -> Tensor:  # the newest step is the one to explain
+        base = past[..., -1 - first]
+        newest = past[..., -2] - past[..., -2 - first]
+        return torch.stack([newest, *(past[..., -1 - lag] - base for lag in others)], -1)
+
+    windows = values.unfold(0, start + 1, 1)  # (N - start, C, start + 1)
+    inputs = features(windows).double()
+    target = (windows[..., -1] - windows[..., -1 - first]).double()
+    seen = observed[start:].double()[..., None]
+    gram = torch.einsum("ncf,ncg->cfg", inputs * seen, inputs)
+    mean = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
+    penalty = (SHRINKAGE * mean + 1e-9) * torch.eye(inputs.shape[-1], dtype=torch.float64)
+    product = torch.einsum("ncf,nc->cf", inputs * seen, target)
+    weights = torch.linalg.solve(gram + penalty, product[..., None])[..., 0].float()  # (C, F)
+    assert weights.shape[0] == count
+
+    def forecast(past: Tensor, observed: Tensor) -> Tensor:
+        series = forward_fill(past, observed)[:, -start:].transpose(1, 2)  # (B, C, start)
+        for _ in range(horizon):
+            unknown = torch.cat([series[..., -start:], series[..., -1:]], -1)
+            step = unknown[..., -1 - first] + (features(unknown) * weights).sum(-1)
+            series = torch.cat([series, step[..., None]], -1)
+        return series[..., -horizon:].transpose(1, 2)
 
     return forecast
 
@@ -247,18 +301,25 @@ def _margins(quantiles: Tensor, future: Tensor, spread: Tensor, levels: Tensor) 
     return margins
 
 
-def _best_weights(candidates: Sequence[Tensor], future: Tensor, levels: Tensor) -> tuple[float, ...]:
-    """Return the weights, non-negative and of sum 1, with the lowest quantile loss; the first wins a tie."""
+def _best_weights(candidates: Sequence[Tensor], future: Tensor, levels: Tensor) -> Tensor:
+    """Return the weights (C, P), non-negative and of sum 1, of a mean with a low quantile loss.
+
+    The best weights of each series are shrunk towards the best ones of all series, and those towards the first
+    candidate, by the number of origins.
+    """
     steps = round(1 / STEP)
-    best, lowest = (1.0, *[0.0] * (len(candidates) - 1)), float("inf")
-    for cut in itertools.product(range(steps, -1, -1), repeat=len(candidates)):
-        if sum(cut) != steps:
-            continue
-        weights = tuple(part / steps for part in cut)
+    tried = [cut for cut in itertools.product(range(steps, -1, -1), repeat=len(candidates)) if sum(cut) == steps]
+    every, losses = torch.tensor(tried) / steps, []
+    for weights in every.tolist():
         mixed = sum(weight * one for weight, one in zip(weights, candidates, strict=True) if weight)
         assert isinstance(mixed, Tensor)
         error = future[..., None] - mixed
-        loss = float(torch.maximum(levels * error, (levels - 1) * error).nanmean())
-        if loss < lowest * (1 - 1e-6):
-            best, lowest = weights, loss
-    return best
+        losses.append(torch.maximum(levels * error, (levels - 1) * error).nanmean((0, 1, 3)))
+    loss = torch.stack(losses).nan_to_num(0.0)  # (tried, C)
+    trusted = len(future) / (len(future) + PRIOR)
+    alone = torch.zeros(len(candidates))
+    alone[0] = 1
+    together = trusted * every[loss.mean(1).argmin()] + (1 - trusted) * alone
+    own = every[loss.argmin(0)]
+    share = len(future) / (len(future) + OWN_PRIOR)
+    return share * own + (1 - share) * together
