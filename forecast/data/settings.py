@@ -162,8 +162,7 @@ class DataSettings:
         only=FILE,
     )
     static_covariates: dict[str, Any] | list[Any] | None = option(
-        "Properties of the targets, region: {load_1: north, load_2: south}, or columns that are constant within each "
-        "id, [region]; null: those columns are found.",
+        "Properties of the targets, region: {a: north, b: south}, or [columns] of each id; null: found.",
         default=None,
         items="columns",
     )

@@ -70,7 +70,7 @@ class PatchInformerOptions(Options):
         "One sequence for each target (independent), or one of all channels (mixed).", choices=("independent", "mixed")
     )
     patch_values: str = option(
-        "Values of a patch: as they are (plain), or compressed by asinh with gaps marked and hidden (robust).",
+        "Values of a patch: as they are (plain), or compressed by asinh with gaps marked (robust).",
         choices=("plain", "robust"),
         default="plain",
     )

@@ -17,6 +17,7 @@ from forecast.data.calendar import future_index
 from forecast.data.known import UNSEEN
 from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.evaluation.adaptive import Forms
+from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
 from forecast.model.presets import Sizes
 from forecast.predict.answer import answers, explained, known_warnings, warnings_of
@@ -30,7 +31,6 @@ from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, wit
 from forecast.predict.known import rows_at, series_with_unread
 from forecast.predict.rolling import Rolling, blocks_of_series
 from forecast.predict.scores import network_forecasts, origins_of, score_table
-from forecast.predict.transplanted import transplanted
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
 from forecast.tables.formats.frames import described, from_arrow
@@ -38,6 +38,12 @@ from forecast.tables.labels import decode_labels
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN
 from forecast.tables.series import Series, read_known
+
+
+def _transplanted(run: Run, attention: str) -> Informer:
+    from forecast.predict.transplanted import transplanted  # here: it reads the configuration of a mechanism
+
+    return transplanted(run, attention)
 
 
 class Forecaster(TrainedModel):
@@ -92,7 +98,7 @@ class Forecaster(TrainedModel):
             raise InputError(
                 f"{run.path}: a model of a long table: forecast with it alone, by forecast.predict or forecast.load"
             )
-        network = run.load_model() if attention is None else transplanted(run, attention)
+        network = run.load_model() if attention is None else _transplanted(run, attention)
 
         def model(scaler: Scaler | SeriesScaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()

@@ -32,7 +32,6 @@ from forecast.predict.input import MissingColumns, check_columns, read_as_traine
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
-from forecast.predict.transplanted import transplanted
 from forecast.runs.run import MANIFEST, Run
 from forecast.tables.files import tidy_names
 from forecast.tables.formats.frames import as_frame
@@ -162,7 +161,12 @@ class PanelForecaster(TrainedModel):
             raise InputError(
                 f"{run.path}: a model of one series, which a model of a long table cannot be averaged with"
             )
-        network = run.load_model() if attention is None else transplanted(run, attention)
+        if attention is None:
+            network = run.load_model()
+        else:
+            from forecast.predict.transplanted import transplanted  # here: it reads the configuration of a mechanism
+
+            network = transplanted(run, attention)
 
         def forms(sizes: Sizes) -> Forms:
             return forms_of_run(run.path, sizes, attention)

@@ -61,7 +61,7 @@ class TrainingSettings:
         least=1,
     )
     sampling: str = option(
-        "Training windows of a long table: each equally often (windows), or each series equally often (series).",
+        "What a long table draws equally often in training: windows, or series.",
         default=WINDOWS,
         choices=(WINDOWS, BY_SERIES),
     )

@@ -18,6 +18,7 @@ from forecast.predict.output import Outcome, scores_of
 from forecast.predict.panel import PanelForecaster
 from forecast.predict.panel_output import PanelOutcome
 from forecast.tables.files import Upload
+from forecast.tables.roles import KNOWN
 from forecast.tables.series import Series
 from forecast.tables.times.frequency import step_words
 
@@ -72,7 +73,7 @@ class Served:
             "time_column": first.time_column,
             "targets": first.targets,
             "past_covariates": first.past_covariates,
-            "known_covariates": first.known_covariates,
+            **{KNOWN.removeprefix("data."): first.known_covariates},
             "frequency": first.frequency,
             "step": step_words(first.frequency),
             "horizon": first.horizon,

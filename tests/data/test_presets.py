@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
 PRESETS = [path.stem for path in choice_files("data")]
 EXPERIMENTS = [None, *(path.stem for path in choice_files("experiment"))]
-GENERATED = ("synthetic", "diagnostic")
+GENERATED = ("synthetic", "diagnostic", "generated")
 PUBLIC = [name for name in PRESETS if name not in ("csv", *GENERATED)]
 EVERY = {"name", "source", "time_column", "targets", "past_covariates", "frequency", "split"}
 EVERY |= {"calendar", "duplicates", "missing", "known_covariates", "static_covariates", "categorical"}
@@ -36,7 +36,7 @@ FILE |= {"delimiter", "decimal", "thousands", "encoding", "header_row", "skip_fo
 FILE |= {"id_columns", "id_embedding", "split_by", "least_context", "short_series"}
 FILE |= {"resample", "aggregate", "snap", "bounds", "whole_numbers"}
 WINDOWS = {"kind", "windows", "window_look_back", "window_horizon", "types", "distance", "unit", "noise", "seed"}
-ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "file": FILE}
+ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "generated": {"series", "rows", "seed"}, "file": FILE}
 
 
 @pytest.fixture

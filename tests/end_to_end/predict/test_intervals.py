@@ -118,7 +118,7 @@ def test_a_forecast_without_levels_reads_no_calibration(
     def refuse(*_: object) -> None:
         raise AssertionError("read")
 
-    monkeypatch.setattr("forecast.predict.forecaster.calibration_of_run", refuse)
+    monkeypatch.setattr("forecast.predict.facts.calibration_of_run", refuse)
     assert command(tiny_run.path, tiny_run.source, tmp_path / "next.csv") == 0
     assert sidecar(tmp_path / "next.csv")["intervals"] is None
     with pytest.raises(AssertionError, match="read"):
