@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import forecast
 from forecast.common.errors import InputError
 from forecast.overview.understanding import columns_of
 from forecast.predict.answer import naive_name
-from forecast.predict.ensemble import Ensemble
+from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.output import Outcome, scores_of
@@ -57,7 +56,7 @@ class Served:
     @classmethod
     def load(cls, name: str, run: str) -> "Served":
         """Load a run, an ensemble or an exported file; raise InputError if there is none."""
-        return cls(name, forecast.load(run))
+        return cls(name, load(run))
 
     @property
     def first(self) -> Forecaster | PanelForecaster:
