@@ -73,7 +73,7 @@ class Served:
             "time_column": first.time_column,
             "targets": first.targets,
             "past_covariates": first.past_covariates,
-            **{KNOWN.removeprefix("data."): first.known_covariates},
+            **{KNOWN.removeprefix("data."): first.contract.known},
             "frequency": first.frequency,
             "step": step_words(first.frequency),
             "horizon": first.horizon,
