@@ -155,7 +155,7 @@ class Series:
     @property
     def measured(self) -> pd.DataFrame:
         """The frame with NaN where a value was filled."""
-        return self.measured_in(slice(None))
+        return self.frame if self.observed is None else self.measured_in(slice(None))
 
     def measured_in(self, rows: slice) -> pd.DataFrame:
         """Return some rows of `measured`."""

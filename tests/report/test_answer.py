@@ -459,7 +459,7 @@ def test_a_baseline_on_request_is_named_unless_it_has_fewer_windows(tmp_path: Pa
         | {"windows": {"validation": 90, "test": 100}},
     }
     write_run(tmp_path / "full", result, errors(0.4, 1))
-    text = everything(tmp_path)
+    text = " ".join(everything(tmp_path))
     assert "the best baseline, gradient-boosted trees, has 0.3" in text
     assert "theta" not in text
     (group,) = groups_of(read_runs([tmp_path]).runs)
