@@ -126,7 +126,7 @@ def test_a_block_that_cannot_be_forecast_is_named(
         rows = pd.read_parquet(path)
         rows[(rows["store"] != 10) | ~rows["store"].duplicated()].to_parquet(path, index=False)
     assert command(tmp_path / "out") == 2
-    assert "block 0, store '10'" in (error := capsys.readouterr().err)
+    assert "block 0, store '10'" in capsys.readouterr().err
     assert sorted(content_of(tmp_path / "out")) == ["_blocks.json"]
 
 
