@@ -201,8 +201,10 @@ def _parts(table: Table, origins: Sequence[int], horizon: int, length: int) -> I
     for period in table.periods[1:2]:
         lags = [period * number for number in LAGS if period * number <= min(length - 1, origins[0] // 3)]
         if len(lags) > 1:
-            parts = [_seasonal(filled[:stop], table.observed[:stop], lags, horizon) for stop in (origins[0], None)]
-            yield "seasonal regression", *parts
+            earlier, final = (
+                _seasonal(filled[:stop], table.observed[:stop], lags, horizon) for stop in (origins[0], None)
+            )
+            yield "seasonal regression", earlier, final
     look_back = min(length, len(table.values) // RIDGE_ROWS)
     if origins[0] >= look_back * (RIDGE_ROWS - 1) + horizon and look_back > max(table.periods):
         whole = Windows(

@@ -55,8 +55,7 @@ def test_beyond_the_networks_horizon_its_median_is_the_past_and_the_quantiles_wi
 def test_a_seasonal_table_is_forecast_by_its_season() -> None:
     values = torch.sin(torch.arange(600.0) * 2 * math.pi / 12)[:, None]
     chosen = choose(FLAT, table(values), 8, T)  # type: ignore[arg-type]
-    weights = dict(zip(("network", *chosen.names), chosen.weights, strict=True))
-    assert weights["network"] < 0.2
+    assert chosen.shares[0] < 0.2
     past, observed = table(values).windows([600], T)
     truth = torch.sin(torch.arange(600.0, 608.0) * 2 * math.pi / 12)
     assert (chosen.quantiles(past, observed)[0, :, 0, 1] - truth).abs().max() < 0.3
@@ -64,7 +63,7 @@ def test_a_seasonal_table_is_forecast_by_its_season() -> None:
 
 def test_a_short_table_is_forecast_by_the_network_alone() -> None:
     chosen = choose(FLAT, table(torch.arange(24.0)[:, None]), 8, T)  # type: ignore[arg-type]
-    assert chosen.weights == (1.0,)
+    assert chosen.weights.tolist() == [[1.0]]
     assert chosen.words == "pretrained network 100 %"
 
 
@@ -93,5 +92,28 @@ def test_quantiles_that_cover_too_little_move_outwards_and_stay_in_order() -> No
 def test_the_weights_are_those_of_the_lowest_quantile_loss() -> None:
     future = torch.randn(30, 8, 1, generator=torch.Generator().manual_seed(2))
     good, bad = future[..., None] + torch.tensor([-0.1, 0.0, 0.1]), torch.full((30, 8, 1, 3), 9.0)
-    assert mixture._best_weights([bad, good], future, torch.tensor(LEVELS)) == (0.0, 1.0)
-    assert mixture._best_weights([good, good], future, torch.tensor(LEVELS)) == (1.0, 0.0)
+    far = mixture._best_weights([bad, good], future, torch.tensor(LEVELS))
+    assert far[0, 1] > 0.9
+    same = mixture._best_weights([good, good], future, torch.tensor(LEVELS))
+    assert same.tolist() == [[1.0, 0.0]]
+
+
+def test_each_series_has_weights_of_its_own() -> None:
+    future = torch.randn(40, 8, 2, generator=torch.Generator().manual_seed(3))
+    good, bad = future[..., None] + torch.tensor([-0.1, 0.0, 0.1]), torch.full((40, 8, 2, 3), 9.0)
+    first = torch.stack([good[:, :, 0], bad[:, :, 0]], 2)
+    second = torch.stack([bad[:, :, 1], good[:, :, 1]], 2)
+    weights = mixture._best_weights([first, second], future, torch.tensor(LEVELS))
+    assert weights[0, 0] > 0.7
+    assert weights[1, 1] > 0.7
+
+
+def test_a_seasonal_regression_continues_a_series_of_two_seasons_and_ignores_its_level() -> None:
+    hour = torch.arange(900.0)
+    values = (torch.sin(hour * 2 * math.pi / 12) * (1 + 0.5 * torch.sin(hour * 2 * math.pi / 84)))[:, None]
+    lags = [12 * number for number in mixture.LAGS]
+    part = mixture._seasonal(values, values > -9, lags, 24)
+    past = values[None, 876 - 512 : 876]
+    found = part(past, past > -9)
+    assert (found[0, :, 0] - values[876:, 0]).abs().max() < 0.15
+    torch.testing.assert_close(part(past + 50, past > -9), found + 50, atol=1e-3, rtol=0)
