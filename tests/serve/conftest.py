@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.support.service import Client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # it ends before tests of other parts
 def service(tiny_run: TinyRun, panel_run: TinyRun) -> Iterator[Client]:
     from forecast.serve.served import Served
     from tests.support.service import serving

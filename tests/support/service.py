@@ -78,10 +78,13 @@ def serving(models: Sequence[Served], token: str | None = None, hosts: Sequence[
     """Serve models at a free port until the block ends."""
     server = server_of(build(models, hosts, token))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:
             time.sleep(0.01)
         yield Client(listener.getsockname()[1])
         server.should_exit = True
-        thread.join()
+        thread.join(20)
+        server.force_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
