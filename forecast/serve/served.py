@@ -18,7 +18,7 @@ from forecast.predict.output import Outcome, scores_of
 from forecast.predict.panel import PanelForecaster
 from forecast.predict.panel_output import PanelOutcome
 from forecast.tables.files import Upload
-from forecast.tables.roles import KNOWN
+from forecast.tables.roles import OPTIONS
 from forecast.tables.series import Series
 from forecast.tables.times.frequency import step_words
 
@@ -71,9 +71,7 @@ class Served:
             "model": self.name,
             "id_columns": list(first.contract.roles.ids),
             "time_column": first.time_column,
-            "targets": first.targets,
-            "past_covariates": first.past_covariates,
-            **{KNOWN.removeprefix("data."): first.contract.known},
+            **{OPTIONS[role]: getattr(first, OPTIONS[role]) for role in ("targets", "past", "known")},
             "frequency": first.frequency,
             "step": step_words(first.frequency),
             "horizon": first.horizon,
