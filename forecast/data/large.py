@@ -14,7 +14,6 @@ import pyarrow.parquet
 from forecast.common.errors import InputError
 from forecast.common.files import TEXTS, temporary_folder
 from forecast.data.calendar import future_index
-from forecast.data.mapped import MappedFile, Recipe
 from forecast.tables.blocks import MOST_FILES, block_file, count_rows, read_block, sort_into
 from forecast.tables.files import check_acts
 from forecast.tables.flaws import refuse
@@ -122,6 +121,8 @@ class _Reader:
         seen = any(self._load(number, "seen").shape[1] for number in numbers)
         rows = sum(len(self._load(number, "times")) for number in numbers)
         kinds = [("values", len(names), np.float64), ("times", 1, np.int64), ("seen", len(names) * seen, np.bool_)]
+        from forecast.data.mapped import MappedFile, Recipe  # here: it imports torch
+
         recipes = [
             Recipe(width, rows, kind, partial(self._columns, numbers, name, names, labels))
             for name, width, kind in kinds

@@ -16,7 +16,6 @@ from forecast.common.files import sha256
 from forecast.data.calendar import check_cycles
 from forecast.data.generated.diagnostic import diagnostic_table
 from forecast.data.generated.synthetic import simulate_transformer
-from forecast.data.generated.windows import held_table
 from forecast.data.holidays import Holidays
 from forecast.data.large import is_large, read_large
 from forecast.data.settings import DIAGNOSTIC, GENERATED, SYNTHETIC, DataSettings
@@ -76,6 +75,8 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
         frame, origins = diagnostic_table(config.diagnostic)
         series = series_from_frame(frame, roles, reading, source="the diagnostic series")
     elif config.source == GENERATED:
+        from forecast.data.generated.windows import held_table  # here: it imports torch
+
         frame = held_table(config.seed, config.rows)
         series = series_from_frame(frame, roles, reading, source="the generated series")
     else:
