@@ -234,7 +234,7 @@ def _seasonal(values: Tensor, observed: Tensor, lags: Sequence[int], horizon: in
     and scale do not matter. It forecasts one step after the other.
     """
     first, *others = lags
-    start, count = lags[-1] + 1, values.shape[1]
+    start = lags[-1] + 1
 
     def features(past: Tensor) -> Tensor:  # the newest step is the one to explain
         base = past[..., -1 - first]
@@ -250,7 +250,6 @@ def _seasonal(values: Tensor, observed: Tensor, lags: Sequence[int], horizon: in
     penalty = (SHRINKAGE * mean + 1e-9) * torch.eye(inputs.shape[-1], dtype=torch.float64)
     product = torch.einsum("ncf,nc->cf", inputs * seen, target)
     weights = torch.linalg.solve(gram + penalty, product[..., None])[..., 0].float()  # (C, F)
-    assert weights.shape[0] == count
 
     def forecast(past: Tensor, observed: Tensor) -> Tensor:
         series = forward_fill(past, observed)[:, -start:].transpose(1, 2)  # (B, C, start)
