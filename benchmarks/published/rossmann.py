@@ -182,15 +182,17 @@ INTERVALS = (20, 40, 60, 80)
 """Central intervals whose ends are the quantiles beside the median."""
 
 
-def forecasts_of(run: Path, table: pd.DataFrame) -> list[Floats]:
-    """Return the quantiles (stores, 48, 9) of each window by a trained run, from the rows before the window.
+def forecasts_of(
+    run: Path, table: pd.DataFrame, windows: slice = slice(None), static: Sequence[str] = ()
+) -> list[Floats]:
+    """Return the quantiles (stores, 48, 9) of each of `windows` by a trained run, from the rows before the window.
 
-    Of the window, the model gets the columns known ahead.
+    Of the window, the model gets the columns known ahead. `static` are the static columns that it reads.
     """
     model = load(run)
     assert isinstance(model, PanelForecaster)
-    read, found = [STORE, TIME, TARGET, *PAST, *KNOWN], []
-    for first in cutoffs(table):
+    read, found = [STORE, TIME, TARGET, *PAST, *KNOWN, *static], []
+    for first in cutoffs(table)[windows]:
         past, rest = table.loc[table[TIME] < first, read], table[table[TIME] >= first]
         ahead = rest.loc[rest[TIME] < first + pd.Timedelta(days=HORIZON), [STORE, TIME, *KNOWN]]
         values = model.predict(past, ahead if model.known_covariates else None, levels=INTERVALS, quantile=0.5)
@@ -206,13 +208,27 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "full": (),
     "mean": ("attention=mean",),
     "no_known": ("data.known_covariates=[]", "data.categorical=[]"),
+    "updated": ("training.max_steps=2000",),
 }
-"""Overrides of each trained row, by its name in the record."""
+"""Overrides of each trained row, by its name in the record; `updated` trains again before later windows."""
+
+UPDATES = {3: 300, 5: 300, 7: 300}
+"""Steps of the trainings that continue the weights of the last one, by the number of the window that follows."""
 
 
 def words(variant: str, past: Path, folder: Path) -> list[str]:
     """Return the overrides of a training on the rows before the first window."""
     return ["data=rossmann", f"data.path={past}", *RECIPE, *VARIANTS[variant], f"output_dir={folder}"]
+
+
+def update_words(past: Path, folder: Path, run: Path, window: int, days: int) -> list[str]:
+    """Return the overrides of a training that begins with the weights of `run`, on the `days` before a window."""
+    split = f"data.split={{train:{days - VALIDATION},validation:{VALIDATION},test:0}}"
+    return [*words("full", past, folder), f"start_from={run}", f"training.max_steps={UPDATES[window]}", split]
+
+
+VALIDATION = 96
+"""The newest days of a training, which choose its weights."""
 
 
 RECIPE = ("experiment=rossmann", "data.split.test=0", "data.static_covariates=[]", "training.progress=false")
@@ -262,17 +278,14 @@ def row_of(name: str, table: pd.DataFrame, folder: Path) -> Row:
     """Return the row of the record: the scores of a baseline, or of a model trained on the rows before the windows."""
     began, command, peak = time.monotonic(), "", None
     if name in VARIANTS:
-        folder.mkdir(parents=True, exist_ok=True)
-        past = folder / "past.parquet"
-        table[table[TIME] < cutoffs(table)[0]].to_parquet(past, index=False)
-        place = folder / name
-        if not any(place.glob(f"*/*/{MANIFEST}")):
-            Commands().run(["-m", "forecast.training", *words(name, past, place)])
-        run = only_run(place)
-        assert run is not None
-        result = read_json(run / RESULT)
-        command, peak = str(result["command"]), look_up(result, "speed.peak_memory_mib")
-        forecasts = forecasts_of(run, table)
+        starts = (0, *UPDATES) if name == "updated" else (0,)
+        run, forecasts = None, []
+        for start, end in zip(starts, (*starts[1:], WINDOWS), strict=True):
+            run = trained(name, table, folder, start, run)
+            forecasts += forecasts_of(run, table, slice(start, end))
+            result = read_json(run / RESULT)
+            command = command or str(result["command"])
+            peak = max(peak or 0.0, look_up(result, "speed.peak_memory_mib"))
     else:
         forecasts = BASELINES[name](table)
     return {
@@ -286,6 +299,23 @@ def row_of(name: str, table: pd.DataFrame, folder: Path) -> Row:
         "machine": device_name(torch.device("cpu")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def trained(name: str, table: pd.DataFrame, folder: Path, window: int, start: Path | None) -> Path:
+    """Return the finished run on the rows before a window, which begins with the weights of `start`; train it first."""
+    past, place = folder / f"before_{window}.parquet", folder / f"{name}_{window}"
+    if not any(place.glob(f"*/*/{MANIFEST}")):
+        rows = table[table[TIME] < cutoffs(table)[window]]
+        place.mkdir(parents=True, exist_ok=True)
+        rows.to_parquet(past, index=False)
+        if start is None:
+            overrides = words(name, past, place)
+        else:
+            overrides = update_words(past, place, start, window, rows[TIME].nunique())
+        Commands().run(["-m", "forecast.training", *overrides])
+    run = only_run(place)
+    assert run is not None
+    return run
 
 
 BASELINES = {"seasonal_naive": seasonal_naive, "table_of_means": table_of_means}
