@@ -90,6 +90,8 @@ def test_the_command_writes_table_picture_and_sidecar(tmp_path: Path, capsys: py
     ("options", "words"),
     [
         ({"horizon": 0}, "at least 1"),
+        ({"horizon": 10**9}, "horizon 1000000000: must be at least 1 and at most 10,000"),
+        ({"beyond_training": True}, "--beyond-training"),
         ({"levels": (99.0,)}, "outside the trained quantiles"),
         ({"adaptive": True, "levels": (80.0,)}, "--adaptive"),
     ],
@@ -104,6 +106,12 @@ def test_a_trained_model_refuses_another_horizon(tmp_path: Path) -> None:
     source = write(tmp_path / "my.csv", daily(60))
     with pytest.raises(InputError, match="--horizon 6: a trained model has its own"):
         predict(["latest"], source, tmp_path / "next.csv", asked=Asked(horizon=6))
+
+
+def test_a_frame_is_named_in_errors_and_no_file_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", lambda *_, **__: pytest.fail("a file was written"))
+    with pytest.raises(InputError, match=r"^the table is a long table"):
+        forecast.zero_shot(pd.concat([daily(40).assign(shop=shop) for shop in "ab"]), 6)
 
 
 def test_a_table_without_numbers_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -150,6 +151,30 @@ def test_an_answer_that_takes_too_long_is_given_up(service: Client, monkeypatch:
     answer = service.ask("POST", "/forecast", b"x")
     assert answer.status == 504
     assert "no answer within 0.3 s" in answer.error
+
+
+def test_a_long_forecast_without_training_ends_at_the_limit_and_blocks_no_other_model(
+    service: Client, tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forecast.serve import app, untrained
+
+    begun, over = threading.Event(), threading.Event()
+
+    def long(*_: object) -> None:
+        begun.set()
+        over.wait(60)
+        raise InputError("over")
+
+    monkeypatch.setattr(untrained, "forecast_without_training", long)
+    monkeypatch.setattr(app, "WORK_SECONDS", 5.0)
+    with ThreadPoolExecutor(1) as other:
+        days = "date,load\n" + "".join(f"2020-01-{day:02d},{day}\n" for day in range(1, 31))
+        waiting = other.submit(service.post, "/forecast?model=untrained", days, CSV)
+        assert begun.wait(60)
+        assert service.post("/forecast", tiny_run.source.read_bytes(), CSV).status == 200
+        assert not waiting.done()
+        assert waiting.result().status == 504
+        over.set()
 
 
 def test_a_request_whose_client_has_left_is_not_begun(service: Client, monkeypatch: pytest.MonkeyPatch) -> None:
