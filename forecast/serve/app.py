@@ -25,6 +25,7 @@ from forecast.serve.bodies import (
     Options,
     Parsed,
     answer_type,
+    largest_file,
     media_type,
     parse,
     problem,
@@ -211,7 +212,7 @@ def build(models: Sequence[Model], hosts: Sequence[str], token: str | None) -> G
     @app.get("/model", responses=_responses(400, 404))
     async def model(model: Annotated[str | None, Query(max_length=1000, description=_NAME)] = None) -> dict[str, Any]:
         """Return what a model needs and its scores on the test split, and the names of all models."""
-        return {**service.named(model).facts(), "models": list(service.models)}
+        return {**service.named(model).facts(), "models": list(service.models), "largest_file": largest_file()}
 
     @app.get("/health")
     async def health() -> dict[str, str]:

@@ -93,6 +93,11 @@ class Body(Options):
     ] = None
 
 
+def largest_file() -> int:
+    """Return the most bytes of a file within a JSON body, whose base64 is a third longer, beside 64 KiB of options."""
+    return (min(MOST_BYTES, limit_bytes() // SHARE) - 2**16) * 3 // 4
+
+
 Parsed = tuple[Upload, list[Upload], Options]
 """The table of a request, the tables of known covariates, and the options."""
 

@@ -60,7 +60,9 @@ async function attempt(what, work) {
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error.status === 401) element("access").hidden = false;
-    element("error").textContent = error.status ? error.message : `The service does not answer (${error.message}).`;
+    element("error").textContent = error.status ? error.message
+      : error.name === "NotReadableError" ? "The file was changed or moved: choose it again."
+        : `The service does not answer (${error.message}).`;
   }
   element("state").textContent = "";
 }
@@ -85,6 +87,11 @@ async function choose(name) {
 }
 
 async function encoded(file) {
+  const size = (bytes) => (bytes / 2 ** 20).toFixed(1);
+  if (file.size > page.model.largest_file) {
+    throw Object.assign(new Error(`${file.name} has ${size(file.size)} MiB, this page sends at most ` +
+      `${size(page.model.largest_file)}: keep the newest rows.`), { status: 413 });
+  }
   const bytes = new Uint8Array(await file.arrayBuffer());
   let text = "";
   for (let place = 0; place < bytes.length; place += 32768) {
@@ -224,10 +231,12 @@ function draw() {
   })));
   const data = [times, [...past.map((line) => line[target]), ...rows.map(() => null)],
     ...ends.map(({ name }) => after(name)), after(`${target}_naive`), after(target)];
-  const series = [{ label: time, value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, { label: "past", stroke: color("past"), width: 1.5 },
-    ...ends.map(({ label, stroke, width }) => ({ label, stroke, width, points: { show: false } })),
-    { label: page.answer.naive, stroke: color("naive"), width: 1.5, dash: [5, 4] },
-    { label: "forecast", stroke: color("forecast"), width: 2.5 }];
+  const value = (_plot, shown) => number(shown ?? null);
+  const instant = (_plot, stamp) => (stamp == null ? "" : new Date(1000 * stamp).toISOString().slice(0, 16).replace("T", " "));
+  const series = [{ label: time, value: instant }, { label: "past", stroke: color("past"), width: 1.5, value },
+    ...ends.map(({ label, stroke, width }) => ({ label, stroke, width, value, points: { show: false } })),
+    { label: page.answer.naive, stroke: color("naive"), width: 1.5, dash: [5, 4], value },
+    { label: "forecast", stroke: color("forecast"), width: 2.5, value }];
   const bands = levels.map((_, place) => ({ series: [2 + 2 * place, 3 + 2 * place], fill: `${color("fan")}40` }));
   page.plot?.destroy();
   const width = element("plot").clientWidth;
@@ -283,7 +292,9 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(kind, (event) => {
     event.preventDefault();
     element("drop").classList.toggle("over", kind === "dragover");
-    if (kind === "drop") take(event.dataTransfer.files[0]);
+    if (kind !== "drop" || !event.dataTransfer.files.length) return;
+    element("file").files = event.dataTransfer.files; // shows the name
+    take(event.dataTransfer.files[0]);
   });
 }
 addEventListener("resize", () => page.answer && draw());
