@@ -24,6 +24,9 @@ TOKEN, LEAST_TOKEN = "FORECAST_TOKEN", 16
 MOST_CONNECTIONS = 512
 """Connections at a time; one more is answered with status 503."""
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+"""A name of a machine, or an IPv6 address."""
+
 _NAMED = re.compile(r"([A-Za-z0-9._-]+)=(.+)", re.DOTALL)
 
 
@@ -67,6 +70,15 @@ def serve(runs: Sequence[str], host: str, port: int, allowed: Sequence[str] = ()
     if token is not None and len(token) < LEAST_TOKEN:
         raise InputError(
             f"{TOKEN}: has {len(token)} characters: use {LEAST_TOKEN} or more, such as openssl rand -hex 16"
+        )
+    if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip()):
+        raise InputError(
+            f"{TOKEN}: a header cannot hold it: use ASCII without blanks at its ends, such as openssl rand -hex 16"
+        )
+    if wrong := [name for name in allowed if not _NAME.fullmatch(name)]:
+        raise InputError(
+            f"--allow-host {wrong[0]}: is no name of a machine: give it without address, port or path, such as "
+            "forecast.example.org"
         )
     if token is None and not is_loopback(host):
         raise InputError(f"--host {host}: other machines may reach it: set {TOKEN}, or leave out --host")

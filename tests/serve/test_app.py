@@ -257,6 +257,7 @@ def test_no_request_writes_a_file_but_in_the_temporary_folder_of_a_guarded_reade
         service.post("/forecast", body, {**CSV, "Accept": kind})
         service.post("/forecast", {"file": file_of(body)}, {**JSON, "Accept": kind})
     service.post("/table", body, CSV)
+    assert service.post("/forecast?model=untrained", DAYS, CSV).status == 200
     assert written == []
     service.post("/forecast", b"ARROW1", {"Content-Type": ARROW})
     watching = False

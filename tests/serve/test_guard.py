@@ -212,6 +212,30 @@ def test_without_a_token_only_this_machine_is_served(
     assert "has 5 characters: use 16 or more" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("token", ["schlüssel für alle", "a token of many characters\n", " a token of characters"])
+def test_a_token_that_no_request_can_send_is_refused(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORECAST_TOKEN", token)
+    with pytest.raises(InputError, match="FORECAST_TOKEN: a header cannot hold it"):
+        serve(["pretrained"], "127.0.0.1", -1)
+
+
+@pytest.mark.parametrize("name", ["https://forecast.example.org", "forecast.example.org:8000", "a/b", "*", ""])
+def test_a_name_that_no_host_header_has_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORECAST_TOKEN", raising=False)
+    with pytest.raises(InputError, match="is no name of a machine: give it without address, port or path"):
+        serve(["pretrained"], "127.0.0.1", -1, ["::1", "forecast.example.org", name])
+
+
+def test_the_command_serves_the_network_of_the_package_beside_a_run(tiny_run: TinyRun) -> None:
+    from forecast.serve.untrained import load
+
+    models = [load(name, run) for name, run in (("hours", str(tiny_run.path)), ("any", "pretrained"))]
+    with serving(models) as client:
+        assert client.ask("GET", "/model?model=any").content["models"] == ["hours", "any"]
+        assert client.ask("GET", "/model").content["horizon"] == 12
+    assert [each.words[:9] for each in models] == ["load, oil", "each colu"]
+
+
 def test_a_port_in_use_and_a_name_given_twice_are_one_line(tiny_run: TinyRun, service: Client) -> None:
     with pytest.raises(InputError, match="in use: choose another --host or --port"):
         serve([str(tiny_run.path)], "127.0.0.1", service.port)
