@@ -1,6 +1,7 @@
 """A forecast without training: the pretrained network on a table that it has not seen."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -174,11 +175,14 @@ def targets_of(series: Series) -> list[str]:
 
 
 def horizon_of(series: Series, horizon: int | None) -> int:
-    """Return a number of steps, that of a training if there is none; raise InputError if it is out of range."""
+    """Return a number of steps, that of a training if there is none; raise InputError if it is out of range.
+
+    A table that is too short for a training has one step.
+    """
     if horizon is None:
-        chosen = choose_lengths(Lengths(), series.frequency, split_rows(series.num_steps, **DEFAULT_SPLIT)).horizon
-        assert chosen is not None
-        return chosen
+        with suppress(InputError):
+            horizon = choose_lengths(Lengths(), series.frequency, split_rows(series.num_steps, **DEFAULT_SPLIT)).horizon
+        return horizon or 1
     if not 1 <= horizon <= MOST_STEPS:
         raise InputError(f"horizon {horizon}: must be at least 1 and at most {MOST_STEPS:,}")
     return horizon

@@ -50,6 +50,10 @@ def test_a_table_of_few_rows_is_forecast_by_the_network_alone() -> None:
     assert "alone" in short.attrs["notes"][-1]
 
 
+def test_the_shortest_table_has_a_horizon_of_one_step() -> None:
+    assert len(forecast.zero_shot(daily(3))) == 1
+
+
 def test_the_series_of_a_long_table_are_forecast_each_from_its_end() -> None:
     first, second = daily(24 * 9).assign(shop="a"), daily(24 * 6).assign(shop="b", load=lambda own: own["load"] * 10)
     found = forecast.zero_shot(pd.concat([first, second]), 24, levels=[80], id_columns=["shop"])
