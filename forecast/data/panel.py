@@ -309,9 +309,11 @@ def _padded(series: Series, padding: int) -> Series:
     lengths = ids.lengths + padding
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     padded = replace(ids, offsets=offsets, steps=ids.steps - padding, padding=padding)
-    place = np.arange(offsets[-1])
-    ahead = padded.first_rows[padded.of_rows] - place  # above 0 in the padding
-    source = np.repeat(ids.offsets[:-1] - offsets[:-1] - padding, lengths) + place + ahead.clip(min=0)
+    whole = np.int32 if offsets[-1] < np.iinfo(np.int32).max else np.int64  # there may be many rows
+    ahead = np.repeat(padded.first_rows.astype(whole), lengths)
+    ahead -= np.arange(offsets[-1], dtype=whole)  # above 0 in the padding
+    source = np.repeat(ids.offsets[:-1].astype(whole), lengths)
+    source += (-ahead).clip(min=0)
     times = _earlier(pd.DatetimeIndex(series.frame.index), series.frequency, source, ahead)
     values = series.values(list(series.frame.columns))
     values = in_file(values, source) if series.stored else np.asfortranarray(values[source])

@@ -21,6 +21,7 @@ from forecast.data.large import is_large, read_large
 from forecast.data.settings import DIAGNOSTIC, GENERATED, SYNTHETIC, DataSettings
 from forecast.tables.download import data_folders, locate
 from forecast.tables.draft import check_present
+from forecast.tables.files import Upload
 from forecast.tables.flaws import Flaws, value_word
 from forecast.tables.formats.folders import Folder
 from forecast.tables.formats.unpacking import content_sha256
@@ -58,8 +59,10 @@ class Source:
         return [*self.targets, *(name for name in self.roles.past if name not in self.series.labels)]
 
 
-def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lambda rows: None) -> Source:
-    """Read the series that the `data` group names, and check the roles of its columns.
+def load_source(
+    config: DataSettings, too_few: Callable[[int], str | None] = lambda rows: None, sent: Upload | None = None
+) -> Source:
+    """Read the series that the `data` group names, or the table that was `sent`, and check the roles of its columns.
 
     `too_few` returns why a table with so many rows is too short; None: it is not.
     """
@@ -79,6 +82,9 @@ def load_source(config: DataSettings, too_few: Callable[[int], str | None] = lam
 
         frame = held_table(config.seed, config.rows)
         series = series_from_frame(frame, roles, reading, source="the generated series")
+    elif sent is not None:
+        series = read_series(sent, roles, reading)
+        _check_date_format_acts(config, series, sent)
     else:
         path = _path(config)
         digest = data_digest(path)  # before the file is read, since it may grow later
@@ -148,7 +154,7 @@ def _holidays(config: DataSettings, series: Series) -> Holidays | None:
     return holidays
 
 
-def _check_date_format_acts(config: DataSettings, series: Series, path: Path) -> None:
+def _check_date_format_acts(config: DataSettings, series: Series, path: Path | Upload) -> None:
     if config.date_format is not None and series.time_format.date_format is None:
         raise InputError(
             f"{path}, column {series.frame.index.name!r}: holds dates, not text: set data.date_format=null"

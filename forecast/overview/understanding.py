@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from forecast.common.text import counted
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
+from forecast.tables.files import Upload
 from forecast.tables.flaws import value_word
 from forecast.tables.sentinels import find_sentinels
 from forecast.tables.series import Series
@@ -50,8 +52,8 @@ class Understanding:
     problems: tuple[str, ...]
 
 
-def understand(path: Path, words: Sequence[str] = ()) -> Understanding:
-    """Read a file as a training with these options does.
+def understand(path: Path | Upload, words: Sequence[str] = ()) -> Understanding:
+    """Read a file, or a table that was sent, as a training with these options does.
 
     Options by which a refusal says that the table can be accepted as it is are added, one refusal after the other.
     Raise InputError if a user must decide something, or correct the file.
@@ -116,13 +118,19 @@ def _key(word: str) -> str:
     return word.partition("=")[0]
 
 
-def _read(path: Path, words: Sequence[str]) -> Series:
+def _read(path: Path | Upload, words: Sequence[str]) -> Series:
     """Return the series of `data=csv data.path=…` with more options."""
-    own = [word if word.startswith("data.") else f"data.{word}" for word in words]
-    data = plain_values(compose_words(["data=csv", value_word("data.path", str(path)), "data.name=table", *own]))[
-        "data"
-    ]
-    return load_source(DataSettings.parse(data)).series
+    settings = _settings(tuple(word if word.startswith("data.") else f"data.{word}" for word in words))
+    if isinstance(path, Upload):
+        return load_source(settings, sent=path).series
+    return load_source(replace(settings, path=str(path))).series
+
+
+@lru_cache(maxsize=64)
+def _settings(words: tuple[str, ...]) -> DataSettings:
+    """Return the `data` group of options; Hydra takes a quarter of a second."""
+    data = plain_values(compose_words(["data=csv", "data.path=table", "data.name=table", *words]))["data"]
+    return DataSettings.parse(data)
 
 
 @dataclass(frozen=True)

@@ -295,6 +295,7 @@ def _predict_untrained(
         "--ids": asked.ids,
         "--picture": asked.picture,
         "--adaptive": asked.adaptive,
+        "--beyond-training": asked.beyond_training,
     }
     if wrong := [name for name, value in given.items() if value]:
         raise InputError(f"{wrong[0]}: not with --run {PRETRAINED}, which reads the past of each column: leave it out")

@@ -1,9 +1,8 @@
 """A forecast without training: the pretrained network on a table that it has not seen."""
 
-import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from forecast.predict.forecast import Forecast, Question
 from forecast.predict.panel import PanelForecast, seasonal_naive
 from forecast.pretrained.mixture import Mixture, Table, choose
 from forecast.pretrained.weights import Pretrained, open_pretrained
+from forecast.tables.files import Upload
 from forecast.tables.formats.frames import as_frame
 from forecast.tables.series import Series
 
@@ -32,6 +32,9 @@ LONGER = 7
 
 FEWEST_ROWS = 3
 """Fewest rows of a table, or of a series of a long one."""
+
+MOST_STEPS = 10_000
+"""Largest horizon."""
 
 DEFAULT_SPLIT = {"train": 0.7, "validation": 0.1, "test": 0.2}
 
@@ -108,10 +111,7 @@ def zero_shot(
     InputError
         If the table cannot be read without a decision, has no column of numbers, or has too few rows.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "table.parquet"
-        as_frame(frame).to_parquet(path, index=False)
-        seen = understand(path, words_of(options))
+    seen = understand(Upload("the table", as_frame(frame).reset_index(drop=True)), words_of(options))
     found = forecast_without_training(seen, horizon, Question(tuple(levels), quantile))
     table = found.table()
     table.attrs = {"notes": [*found.series.notes, found.words]}
@@ -121,10 +121,7 @@ def zero_shot(
 def forecast_without_training(seen: Understanding, horizon: int | None, question: Question) -> ZeroShot:
     """Return the forecast after a table that was read; raise InputError if it is too short or has no numbers."""
     series, pretrained = seen.series, open_pretrained()
-    targets = [str(name) for name in series.frame.columns if name not in series.labels]
-    if not targets:
-        raise InputError("the table has no column of numbers to forecast: name one with data.targets")
-    horizon = _horizon(series, horizon)
+    targets, horizon = targets_of(series), horizon_of(series, horizon)
     values, names = _columns(series, targets)
     if len(values) < FEWEST_ROWS:
         raise InputError(f"the table has {counted(len(values), 'row')}: a forecast needs at least {FEWEST_ROWS}")
@@ -169,13 +166,25 @@ def forecast_columns(
     return calibration.quantiles(found, spread, wanted)[0].numpy(), mixture
 
 
-def _horizon(series: Series, horizon: int | None) -> int:
+def targets_of(series: Series) -> list[str]:
+    """Return the columns to forecast; raise InputError if none has numbers."""
+    targets = [str(name) for name in series.frame.columns if name not in series.labels]
+    if not targets:
+        raise InputError("the table has no column of numbers to forecast: name one with data.targets")
+    return targets
+
+
+def horizon_of(series: Series, horizon: int | None) -> int:
+    """Return a number of steps, that of a training if there is none; raise InputError if it is out of range.
+
+    A table that is too short for a training has one step.
+    """
     if horizon is None:
-        chosen = choose_lengths(Lengths(), series.frequency, split_rows(series.num_steps, **DEFAULT_SPLIT)).horizon
-        assert chosen is not None
-        return chosen
-    if horizon < 1:
-        raise InputError(f"horizon {horizon}: must be at least 1")
+        with suppress(InputError):
+            horizon = choose_lengths(Lengths(), series.frequency, split_rows(series.num_steps, **DEFAULT_SPLIT)).horizon
+        return horizon or 1
+    if not 1 <= horizon <= MOST_STEPS:
+        raise InputError(f"horizon {horizon}: must be at least 1 and at most {MOST_STEPS:,}")
     return horizon
 
 

@@ -32,11 +32,12 @@ class ZeroShotOutcome:
 
     def write(self, output: Path, layout: str) -> None:
         """Write table, sidecar and picture, and print what was written."""
-        forecast, picture = self.found.forecast, output.with_suffix(".png")
+        forecast, picture, table = self.found.forecast, output.with_suffix(".png"), self.table(layout)
+        write_json(sidecar_of(output), self._sidecar(table))
+        write_table(output, table, index=self.has_one_series)
         if isinstance(forecast, Forecast):
-            self._write_one(forecast, output, layout, picture)
+            self._draw_one(forecast, output, picture)
         else:
-            write_table(output, self._described(forecast.table(self.found.decimals), output), index=False)
             places = range(min(SHEET, len(forecast.ids)))
             target = forecast.targets[0]
             lines = [panel_lines(forecast, self.found.series, target, place) for place in places]
@@ -44,31 +45,45 @@ class ZeroShotOutcome:
             print(f"{output}: {len(forecast.ids):,} series of {self.found.horizon} steps; picture: {picture}")
         print(f"without training: {self.found.words}")
 
-    def _write_one(self, forecast: Forecast, output: Path, layout: str, picture: Path) -> None:
-        series, values = self.found.series, forecast.values
-        dates, targets = pd.DatetimeIndex(values.index), list(values.columns)
-        naive = naive_forecast(series, targets, series.frequency, dates)
+    @property
+    def has_one_series(self) -> bool:
+        """Whether the table is that of one series, with the dates as its index."""
+        return isinstance(self.found.forecast, Forecast)
+
+    @property
+    def naive_name(self) -> str:
+        """The name of the naive forecast, with its season."""
+        series = self.found.series
+        if self.has_one_series:
+            return naive_name(series, series.frequency)
+        return f"seasonal naive ({season_name(seasonal_period(series.frequency), series.frequency)})"
+
+    def table(self, layout: str = "wide") -> pd.DataFrame:
+        """Return the table, rounded, with the naive forecast."""
+        forecast = self.found.forecast
+        if not isinstance(forecast, Forecast):
+            return forecast.table(self.found.decimals)
+        naive = self._naive(forecast).round({name: self.found.decimals[name] for name in forecast.values.columns})
         rounded = forecast.rounded(self.found.decimals)
-        decimals = {name: self.found.decimals[name] for name in targets}
-        table = rounded.long(naive.round(decimals)) if layout == "long" else rounded.wide(naive.round(decimals))
-        write_table(output, self._described(table, output))
+        return rounded.long(naive) if layout == "long" else rounded.wide(naive)
+
+    def _naive(self, forecast: Forecast) -> pd.DataFrame:
+        series, values = self.found.series, forecast.values
+        return naive_forecast(series, list(values.columns), series.frequency, pd.DatetimeIndex(values.index))
+
+    def _draw_one(self, forecast: Forecast, output: Path, picture: Path) -> None:
+        values, naive = forecast.values, self._naive(forecast)
+        dates = values.index
         title = f"{self.source.name}: {len(values)} steps from {dates[0]}, without training"
-        draw_forecast(picture, series.measured, values, title=title, ends=forecast.ends, naive=naive)
+        draw_forecast(picture, self.found.series.measured, values, title=title, ends=forecast.ends, naive=naive)
         print(f"{output}: {len(values)} steps, {dates[0]} to {dates[-1]}; picture: {picture}")
-        if text := not_drawn(picture, targets):
+        if text := not_drawn(picture, list(values.columns)):
             print(text)
 
-    def _described(self, table: pd.DataFrame, output: Path) -> pd.DataFrame:
-        """Write the sidecar of a table, and return the table."""
+    def _sidecar(self, table: pd.DataFrame) -> dict[str, Any]:
         found = self.found
         frequency = found.series.frequency
-        period = seasonal_period(frequency)
-        naive = (
-            naive_name(found.series, frequency)
-            if isinstance(found.forecast, Forecast)
-            else f"seasonal naive ({season_name(period, frequency)})"
-        )
-        facts: dict[str, Any] = {
+        return {
             "program": program_version(),
             "models": [{"path": "pretrained", "weights_sha256": found.pretrained.card["sha256"]}],
             "mixture": {
@@ -80,8 +95,6 @@ class ZeroShotOutcome:
             "forecast": {"steps": found.horizon, "frequency": frequency},
             "value": value_name(self.question),
             "levels": list(self.question.levels),
-            "naive": naive,
+            "naive": self.naive_name,
             "columns": [str(name) for name in ([table.index.name] if table.index.name else []) + list(table.columns)],
         }
-        write_json(sidecar_of(output), facts)
-        return table

@@ -24,6 +24,9 @@ TOKEN, LEAST_TOKEN = "FORECAST_TOKEN", 16
 MOST_CONNECTIONS = 512
 """Connections at a time; one more is answered with status 503."""
 
+_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+"""A name of a machine, or an IPv6 address."""
+
 _NAMED = re.compile(r"([A-Za-z0-9._-]+)=(.+)", re.DOTALL)
 
 
@@ -39,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="append",
         default=[],
         metavar="[NAME=]RUN",
-        help="folder of a finished run or exported file, as `forecast predict --run` takes it (default: latest); give "
-        "it several times, each with a name, for several models",
+        help="folder of a finished run or exported file, as `forecast predict --run` takes it (default: latest), or "
+        "pretrained, which needs no training; give it several times, each with a name, for several models",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
     parser.add_argument("--port", default=8000, type=int, help="port to listen at (default: 8000)")
@@ -61,23 +64,31 @@ def serve(runs: Sequence[str], host: str, port: int, allowed: Sequence[str] = ()
         raise InputError('the service needs packages that are not installed: pip install -e ".[serve,excel]"')
     from forecast.serve.app import build
     from forecast.serve.guard import LOOPBACK, is_loopback
-    from forecast.serve.served import Served
+    from forecast.serve.untrained import load
 
     token = os.environ.get(TOKEN)
     if token is not None and len(token) < LEAST_TOKEN:
         raise InputError(
             f"{TOKEN}: has {len(token)} characters: use {LEAST_TOKEN} or more, such as openssl rand -hex 16"
         )
+    if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip()):
+        raise InputError(
+            f"{TOKEN}: a header cannot hold it: use ASCII without blanks at its ends, such as openssl rand -hex 16"
+        )
+    if wrong := [name for name in allowed if not _NAME.fullmatch(name)]:
+        raise InputError(
+            f"--allow-host {wrong[0]}: is no name of a machine: give it without address, port or path, such as "
+            "forecast.example.org"
+        )
     if token is None and not is_loopback(host):
         raise InputError(f"--host {host}: other machines may reach it: set {TOKEN}, or leave out --host")
     names = _named(runs)
     with _listener(host, port) as listener:
-        models = [Served.load(name, run) for name, run in names.items()]
+        models = [load(name, run) for name, run in names.items()]
         hosts = dict.fromkeys([*LOOPBACK, host.lower(), *map(str.lower, allowed)])
         application = build(models, list(hosts), token)
         for each in models:
-            facts = each.facts()
-            print(f"{each.name}: {', '.join(facts['targets'][:5])}, {facts['horizon']} steps of one {facts['step']}")
+            print(f"{each.name}: {each.words}")
         shown = f"[{host}]" if ":" in host else host
         print(f"http://{shown}:{listener.getsockname()[1]} (requests: /docs); Ctrl-C ends it", flush=True)
         server_of(application).run(sockets=[listener])

@@ -2,8 +2,9 @@
 
 import asyncio
 import mimetypes
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.resources import files
 from typing import Annotated, Any, TypeVar
 
@@ -22,7 +23,9 @@ from forecast.serve.bodies import (
     WRITTEN,
     Body,
     Options,
+    Parsed,
     answer_type,
+    largest_file,
     media_type,
     parse,
     problem,
@@ -32,6 +35,7 @@ from forecast.serve.bodies import (
 from forecast.serve.guard import Guard, Refused
 from forecast.serve.metrics import Metrics
 from forecast.serve.served import Served, records
+from forecast.serve.untrained import Untrained
 
 WORK_SECONDS = 100.0
 """Most seconds for an answer, with the time in the queue."""
@@ -42,21 +46,23 @@ STATUSES = {2: 422, 3: 422, 4: 507, 6: 503}
 """Status of an answer by the exit code of the command."""
 
 T = TypeVar("T")
+Model = Served | Untrained
 
 
 class Service:
-    """The served models, and the thread that answers.
+    """The served models, and the threads that answer.
 
     One thread reads and forecasts, one request after the other. Two are no faster, since most of the work is Python's,
-    and several requests in one forward pass would differ from `forecast predict` in the last bits.
+    and several requests in one forward pass would differ from `forecast predict` in the last bits. A forecast without
+    training, which may take a minute, has a thread of its own, so that it blocks no other model.
     """
 
-    def __init__(self, models: Sequence[Served]) -> None:
+    def __init__(self, models: Sequence[Model]) -> None:
         self.models = {each.name: each for each in models}
         self.metrics = Metrics()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="forecast")
+        self._thread, self._slow = (ThreadPoolExecutor(1, thread_name_prefix=name) for name in ("forecast", "slow"))
 
-    def named(self, name: str | None) -> Served:
+    def named(self, name: str | None) -> Model:
         """Return a model, without a name the first."""
         if name is None:
             return next(iter(self.models.values()))
@@ -64,22 +70,23 @@ class Service:
             raise Refused(404, f"model {name[:100]!r}: is not served: choose one of {', '.join(self.models)}")
         return self.models[name]
 
-    async def work(self, request: Request, call: Callable[[], T]) -> T:
-        """Return what a call returns in the working thread; raise Refused for an error that a command explains.
+    async def work(self, request: Request, query: Options, call: Callable[[Model, Parsed], T]) -> T:
+        """Return what a call makes of the model and the body; raise Refused for an error that a command explains.
 
         The call is not begun if the client leaves before.
         """
-        future = asyncio.wrap_future(self._thread.submit(call))
-        gone = asyncio.ensure_future(_left(request))
+        own = media_type(request.headers.get("content-type", ""))
+        content = await read_body(request)
+
+        def read() -> tuple[Model, Parsed]:
+            parsed = parse(content, own, query)
+            return self.named(parsed[2].model), parsed
+
+        gone, until = asyncio.ensure_future(_left(request)), time.monotonic() + WORK_SECONDS
         try:
-            ends: set[asyncio.Future[Any]] = {future, gone}
-            await asyncio.wait(ends, timeout=WORK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if not future.done() and gone.done():
-                raise Refused(400, "the client has left")
-            if not future.done():
-                message = f"no answer within {WORK_SECONDS:g} s: send fewer rows, or try again later"
-                raise Refused(504, message)
-            return future.result()
+            model, parsed = await _result(self._thread.submit(read), gone, until)
+            thread = self._slow if isinstance(model, Untrained) else self._thread
+            return await _result(thread.submit(call, model, parsed), gone, until)
         except MissingKnown as error:
             raise Refused(422, str(error), known=records(error.template)) from None
         except Refused:
@@ -91,33 +98,43 @@ class Service:
             raise Refused(STATUSES.get(code, 500), message) from None
         finally:
             gone.cancel()
-            future.cancel()
 
     async def forecast(self, request: Request, query: Options) -> Response:
         """Answer a request for a forecast."""
-        kind, own = answer_type(request), media_type(request.headers.get("content-type", ""))
-        content = await read_body(request)
+        kind = answer_type(request)
 
-        def call() -> tuple[bytes, dict[str, str]]:
-            table, known, asked = parse(content, own, query)
-            served = self.named(asked.model)
+        def call(model: Model, parsed: Parsed) -> tuple[bytes, dict[str, str]]:
+            table, known, asked = parsed
             question = Question(tuple(asked.levels), asked.quantile, False, asked.beyond_training)
-            answer = served.answer(table, known, question, asked.ids)
-            return written(answer, kind)
+            return written(model.answer(table, known, question, asked.ids, asked.horizon), kind)
 
-        body, headers = await self.work(request, call)
+        body, headers = await self.work(request, query, call)
         return Response(body, media_type=kind, headers=headers)
 
     async def table(self, request: Request, query: Options) -> dict[str, Any]:
         """Answer what is understood of a table."""
-        own = media_type(request.headers.get("content-type", ""))
-        content = await read_body(request)
 
-        def call() -> dict[str, Any]:
-            table, _, asked = parse(content, own, query)
-            return self.named(asked.model).understood(table, asked.ids)
+        def call(model: Model, parsed: Parsed) -> dict[str, Any]:
+            table, _, asked = parsed
+            return model.understood(table, asked.ids, asked.horizon)
 
-        return await self.work(request, call)
+        return await self.work(request, query, call)
+
+
+async def _result(work: Future[T], gone: asyncio.Future[None], until: float) -> T:
+    """Return the result of work in a thread; raise Refused if the client leaves or the time is over before."""
+    future = asyncio.wrap_future(work)
+    try:
+        ends: set[asyncio.Future[Any]] = {future, gone}
+        left = max(0.0, until - time.monotonic())
+        await asyncio.wait(ends, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if not future.done() and gone.done():
+            raise Refused(400, "the client has left")
+        if not future.done():
+            raise Refused(504, f"no answer within {WORK_SECONDS:g} s: send fewer rows, or try again later")
+        return future.result()
+    finally:
+        future.cancel()
 
 
 async def _left(request: Request) -> None:
@@ -165,7 +182,7 @@ def _body() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}, **kinds}}}
 
 
-def build(models: Sequence[Served], hosts: Sequence[str], token: str | None) -> Guard:
+def build(models: Sequence[Model], hosts: Sequence[str], token: str | None) -> Guard:
     """Return the application that serves the models."""
     service = Service(models)
     app = FastAPI(
@@ -195,7 +212,7 @@ def build(models: Sequence[Served], hosts: Sequence[str], token: str | None) -> 
     @app.get("/model", responses=_responses(400, 404))
     async def model(model: Annotated[str | None, Query(max_length=1000, description=_NAME)] = None) -> dict[str, Any]:
         """Return what a model needs and its scores on the test split, and the names of all models."""
-        return {**service.named(model).facts(), "models": list(service.models)}
+        return {**service.named(model).facts(), "models": list(service.models), "largest_file": largest_file()}
 
     @app.get("/health")
     async def health() -> dict[str, str]:

@@ -62,6 +62,10 @@ class Options(BaseModel):
     quantile: Annotated[
         float | None, Field(description="forecast this quantile, such as 0.9, not the point forecast")
     ] = None
+    horizon: Annotated[
+        int | None,
+        Field(description="number of steps, of the model pretrained only; default: follows from the table"),
+    ] = None
     ids: Annotated[
         list[_TEXT | int], Field(max_length=100_000, description="series of a long table to forecast; default: all")
     ] = []
@@ -87,6 +91,15 @@ class Body(Options):
     known: Annotated[
         list[dict[str, Any]] | None, Field(description="rows with the known covariates of the horizon")
     ] = None
+
+
+def largest_file() -> int:
+    """Return the most bytes of a file within a JSON body, whose base64 is a third longer, beside 64 KiB of options."""
+    return (min(MOST_BYTES, limit_bytes() // SHARE) - 2**16) * 3 // 4
+
+
+Parsed = tuple[Upload, list[Upload], Options]
+"""The table of a request, the tables of known covariates, and the options."""
 
 
 async def read_body(request: Request) -> bytes:
@@ -129,7 +142,7 @@ def answer_type(request: Request) -> str:
     raise Refused(406, f"Accept: none of its types is written: choose one of {', '.join(WRITTEN)}")
 
 
-def parse(content: bytes, kind: str, query: Options) -> tuple[Upload, list[Upload], Options]:
+def parse(content: bytes, kind: str, query: Options) -> Parsed:
     """Return the table of a body, the tables of known covariates, and the options from the query and the body."""
     if kind != JSON:
         return _upload(content, kind), [], query

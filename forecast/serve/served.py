@@ -64,6 +64,13 @@ class Served:
         """The model, or the first of an ensemble."""
         return self.model.members[0] if isinstance(self.model, Ensemble) else self.model
 
+    @property
+    def words(self) -> str:
+        """What is forecast, in a line."""
+        return (
+            f"{', '.join(self.first.targets[:5])}, {self.first.horizon} steps of one {step_words(self.first.frequency)}"
+        )
+
     def facts(self) -> dict[str, Any]:
         """Return what a table must have, and the scores of the model on its test split."""
         first, members = self.first, self.model.members if isinstance(self.model, Ensemble) else [self.first]
@@ -75,6 +82,7 @@ class Served:
             "frequency": first.frequency,
             "step": step_words(first.frequency),
             "horizon": first.horizon,
+            "largest_horizon": first.horizon,
             "least_rows": max(member.least_context for member in members),
             "levels": [level for level in LEVELS if self._supports(level)],
             "scores": _scores(self.model),
@@ -96,9 +104,15 @@ class Served:
         return self.model.read(table, known)
 
     def answer(
-        self, table: Upload, known: Sequence[Upload], question: Question, ids: Sequence[str | int] = ()
+        self,
+        table: Upload,
+        known: Sequence[Upload],
+        question: Question,
+        ids: Sequence[str | int] = (),
+        horizon: int | None = None,
     ) -> Answer:
         """Return the table that `forecast predict` writes, with its notes and warnings."""
+        self._check_horizon(horizon)
         self.model.check_question(question)
         series = self.read(table, known, ids)
         notes = list(dict.fromkeys([*series.notes, *(note for each in series.ahead for note in each.notes)]))
@@ -116,32 +130,50 @@ class Served:
         folders = [member.path for member in one.members]
         return Answer(one.table("wide"), True, notes, one.warnings, one.interval_line(), name, folders)
 
-    def understood(self, table: Upload, ids: Sequence[str | int] = ()) -> dict[str, Any]:
+    def understood(self, table: Upload, ids: Sequence[str | int] = (), horizon: int | None = None) -> dict[str, Any]:
         """Return what is understood of a table, and the end of the targets, as plain values."""
+        self._check_horizon(horizon)
         series, first = self.read(table, (), ids), self.first
-        times = series.frame.index
-        roles = dict.fromkeys(first.targets, "forecast") | dict.fromkeys(first.past_covariates, "past")
-        measured = series.measured[first.targets]
-        return {
-            "model": self.name,
-            "rows": series.num_rows,
-            "series": None if series.ids is None else len(series.ids),
-            "step": step_words(series.frequency),
-            "first": str(times.min()),
-            "last": str(times.max()),
-            "notes": list(dict.fromkeys(series.notes)),
-            "columns": [
-                {
-                    "name": fact.name,
-                    "role": roles.get(fact.name, "known ahead"),
-                    **{part: _finite(getattr(fact, part)) for part in ("least", "mean", "largest")},
-                    "empty": fact.empty,
-                    "remarks": list(fact.remarks),
-                }
-                for fact in columns_of(series)
-            ],
-            "past": records(_ends(series, measured, SHOWN_HORIZONS * first.horizon)),
-        }
+        notes = list(dict.fromkeys(series.notes))
+        return understood(self.name, series, first.targets, first.past_covariates, first.horizon, notes)
+
+    def _check_horizon(self, horizon: int | None) -> None:
+        if horizon is not None:
+            raise InputError(
+                f"horizon {horizon}: the model {self.name} has its own, {self.first.horizon} steps: leave it out"
+            )
+
+
+def understood(
+    name: str, series: Series, targets: Sequence[str], past: Sequence[str], horizon: int, notes: list[str]
+) -> dict[str, Any]:
+    """Return what is understood of a series: its rows, step, columns and notes, and the end of its targets."""
+    times = series.frame.index
+    roles = dict.fromkeys(targets, "forecast") | dict.fromkeys(past, "past")
+    return {
+        "model": name,
+        "rows": series.num_rows,
+        "series": None if series.ids is None else len(series.ids),
+        "id_columns": [] if series.ids is None else list(series.ids.columns),
+        "time_column": str(times.name),
+        "targets": list(targets),
+        "horizon": horizon,
+        "step": step_words(series.frequency),
+        "first": str(times.min()),
+        "last": str(times.max()),
+        "notes": notes,
+        "columns": [
+            {
+                "name": fact.name,
+                "role": roles.get(fact.name, "known ahead"),
+                **{part: _finite(getattr(fact, part)) for part in ("least", "mean", "largest")},
+                "empty": fact.empty,
+                "remarks": list(fact.remarks),
+            }
+            for fact in columns_of(series)
+        ],
+        "past": records(_ends(series, series.measured[list(targets)], SHOWN_HORIZONS * horizon)),
+    }
 
 
 def workbook_scores(answer: Answer) -> list[Any]:

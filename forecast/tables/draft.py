@@ -82,6 +82,8 @@ class Draft:
 
     def kept(self, mask: np.ndarray) -> "Draft":
         """Return the draft with the rows where `mask` is true."""
+        if mask.all():
+            return self
         return replace(self, table=self.table.loc[mask], rows=self.rows[mask], times=self.times[mask])
 
     @property

@@ -75,12 +75,15 @@ class Ids:
     @cached_property
     def of_rows(self) -> np.ndarray:
         """The series of each row, (N,)."""
-        return np.repeat(np.arange(len(self)), self.lengths)
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.lengths)
 
-    @cached_property
+    @property
     def steps_of_rows(self) -> np.ndarray:
         """The place of each row on the common grid of times, (N,)."""
-        return np.asarray(np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1] - self.steps, self.lengths))
+        ends = np.cumsum(self.lengths)
+        steps = np.ones(ends[-1], dtype=np.int32)  # the sum of what each row is after the one before it
+        steps[0], steps[ends[:-1]] = self.steps[0], self.steps[1:] - (self.steps + self.lengths)[:-1] + 1
+        return np.cumsum(steps, out=steps)
 
     @property
     def num_steps(self) -> int:
@@ -137,6 +140,8 @@ class Coded:
 
     def at(self, kept: np.ndarray) -> "Coded":
         """Return the ids of the rows where a mask is true."""
+        if kept.all():
+            return self
         return replace(self, codes=self.codes[kept])
 
 
@@ -161,14 +166,14 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
                 f"{source}, column {name!r}, row {row}: the id {bad[0]!r} has control characters: correct it"
             )
         merged = {label: number for number, label in enumerate(sorted(set(names), key=_sort_key))}
-        codes_of.append(np.array([merged[label] for label in names])[codes])
+        codes_of.append(np.array([merged[label] for label in names], dtype=np.int32)[codes])
         labels.append(list(merged))
     joined, size = codes_of[0], len(labels[0])
     for codes, names in zip(codes_of[1:], labels[1:], strict=True):
-        joined, size = joined * len(names) + codes, size * len(names)
+        joined, size = joined.astype(np.int64) * len(names) + codes, size * len(names)
     if size <= len(joined):  # a table of them is faster than a sort of the rows
         present = np.flatnonzero(np.bincount(joined, minlength=size))
-        place = np.searchsorted(present, np.arange(size))[joined]
+        place = np.searchsorted(present, np.arange(size)).astype(np.int32)[joined]
     else:
         present, place = np.unique(joined, return_inverse=True)
     ids: list[list[str]] = []
@@ -322,8 +327,8 @@ def _series(coded: Coded, place: int) -> str:
 def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[np.ndarray, pd.DatetimeIndex]:
     """Return the place of each row on the common grid of times, and that grid; refuse a series with another step."""
     seen, values = pd.factorize(piece.times.asi8, sort=True)  # few times of many rows: faster than to sort the rows
-    first = np.empty(len(values), dtype=np.int64)
-    first[seen[::-1]] = np.arange(len(seen))[::-1]  # the last assignment counts
+    seen, first = seen.astype(np.int32), np.empty(len(values), dtype=np.int64)
+    first[seen[::-1]] = np.arange(len(seen) - 1, -1, -1, dtype=np.int32)  # the last assignment counts
     union = piece.times[first]
     try:
         places = grid_places(union, frequency, piece.rows[first], source)
@@ -331,9 +336,10 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
         stray = [place for place in first if flaw.where == f", row {piece.rows[place]}"]
         where = f"{flaw.where}, {_series(coded, piece.codes[stray[0]])}" if stray else flaw.where
         raise Flaw(flaw.source, where, flaw.problem, flaw.cure) from None
-    steps = places[seen]
-    inside = np.diff(piece.codes) == 0
-    gaps = pd.Series(np.diff(steps)[inside]).groupby(piece.codes[1:][inside]).agg(["min", "size"])
+    steps = places.astype(np.int32)[seen]
+    ahead, codes, inside = np.diff(steps), piece.codes[1:], np.diff(piece.codes) == 0
+    inside &= np.isin(codes, codes[inside & (ahead > 1)])  # few series of many have a gap
+    gaps = pd.Series(ahead[inside]).groupby(codes[inside]).agg(["min", "size"])
     longer = gaps[(gaps["min"] > 1) & (gaps["size"] > 1)]
     if len(longer):
         raise InputError(
@@ -373,24 +379,23 @@ class Grid:
 def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: pd.DatetimeIndex) -> Grid:
     """Return the panel on its grid; refuse gaps, or fill them by the policy, each series by itself."""
     how = draft.reading.policies.missing
-    used, codes = np.unique(piece.codes, return_inverse=True)
-    borders = np.flatnonzero(np.diff(codes, prepend=-1))
-    first, last = steps[borders], steps[np.append(borders[1:], len(steps)) - 1]
+    borders = np.flatnonzero(np.diff(piece.codes, prepend=-1))
+    used, present = piece.codes[borders], np.diff(np.append(borders, len(steps)))
+    codes = np.repeat(np.arange(len(used), dtype=np.int32), present)
+    first, last = steps[borders].astype(np.int64), steps[borders + present - 1]
     lengths = last - first + 1
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     absent_ids = np.setdiff1d(np.arange(len(coded.names)), used)
     names, empty = (tuple(coded.names[place] for place in places) for places in (used, absent_ids))
     ids = Ids(coded.columns, names, offsets, first, empty=empty)
-    present = np.bincount(codes)
     if (lengths != present).any():
         _refuse_gaps(draft, piece, ids, steps, codes, lengths - present)
-    places = offsets[codes] + steps - first[codes]
     times = grid[ids.steps_of_rows]
-    if len(places) == offsets[-1]:
+    if len(steps) == offsets[-1]:
         values = piece.values
     else:
         values = np.full((int(offsets[-1]), piece.values.shape[1]), np.nan)
-        values[places] = piece.values
+        values[(offsets[:-1] - first)[codes] + steps] = piece.values
     observed = ~np.isnan(values)
     if observed.all() or how == "error":  # then only labels may be empty
         return Grid(ids, times, values, None)
@@ -400,7 +405,7 @@ def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: p
         _refuse_empty(draft, ids, observed[:, place], int(place))
         linear = how == "interpolate" and place not in held
         values[:, place] = fill_by_series(values[:, place], observed[:, place], ids, linear=linear)
-    absent = int(offsets[-1]) - len(places)
+    absent = int(offsets[-1]) - len(steps)
     partial = int((~observed.all(1)).sum()) - absent
     kinds = [(absent, "missing row", ""), (partial, "row", " with empty cells")]
     filled = " and ".join(counted(count, what) + more for count, what, more in kinds if count)

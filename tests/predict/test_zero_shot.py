@@ -50,6 +50,10 @@ def test_a_table_of_few_rows_is_forecast_by_the_network_alone() -> None:
     assert "alone" in short.attrs["notes"][-1]
 
 
+def test_the_shortest_table_has_a_horizon_of_one_step() -> None:
+    assert len(forecast.zero_shot(daily(3))) == 1
+
+
 def test_the_series_of_a_long_table_are_forecast_each_from_its_end() -> None:
     first, second = daily(24 * 9).assign(shop="a"), daily(24 * 6).assign(shop="b", load=lambda own: own["load"] * 10)
     found = forecast.zero_shot(pd.concat([first, second]), 24, levels=[80], id_columns=["shop"])
@@ -90,6 +94,8 @@ def test_the_command_writes_table_picture_and_sidecar(tmp_path: Path, capsys: py
     ("options", "words"),
     [
         ({"horizon": 0}, "at least 1"),
+        ({"horizon": 10**9}, "horizon 1000000000: must be at least 1 and at most 10,000"),
+        ({"beyond_training": True}, "--beyond-training"),
         ({"levels": (99.0,)}, "outside the trained quantiles"),
         ({"adaptive": True, "levels": (80.0,)}, "--adaptive"),
     ],
@@ -104,6 +110,12 @@ def test_a_trained_model_refuses_another_horizon(tmp_path: Path) -> None:
     source = write(tmp_path / "my.csv", daily(60))
     with pytest.raises(InputError, match="--horizon 6: a trained model has its own"):
         predict(["latest"], source, tmp_path / "next.csv", asked=Asked(horizon=6))
+
+
+def test_a_frame_is_named_in_errors_and_no_file_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", lambda *_, **__: pytest.fail("a file was written"))
+    with pytest.raises(InputError, match=r"^the table is a long table"):
+        forecast.zero_shot(pd.concat([daily(40).assign(shop=shop) for shop in "ab"]), 6)
 
 
 def test_a_table_without_numbers_is_refused() -> None:

@@ -95,6 +95,42 @@ def test_a_long_table_is_forecast_with_its_known_columns(service: Client, panel_
     assert filled.body == answer.body
 
 
+@pytest.mark.parametrize("kind", ["csv", "arrow"])
+def test_a_forecast_without_training_is_the_file_of_the_command(service: Client, tmp_path: Path, kind: str) -> None:
+    source, output = tmp_path / "days.csv", tmp_path / f"next.{kind}"
+    source.write_bytes(DAYS)
+    predict(["pretrained"], source, output, asked=Asked((80.0,), quantile=0.7, horizon=5))
+    query, accept = "/forecast?model=untrained&levels=80&quantile=0.7&horizon=5", {"csv": "text/csv", "arrow": ARROW}
+    answer = service.post(query, DAYS, {**CSV, "Accept": accept[kind]})
+    assert answer.body == output.read_bytes(), answer.body[:300]
+    assert json.loads(answer.headers["Forecast-Notes"])[-1].startswith("without training: pretrained network")
+    rows = json.loads(pd.read_csv(io.BytesIO(DAYS)).to_json(orient="records"))
+    body = {"rows": rows, "model": "untrained", "levels": [80], "quantile": 0.7, "horizon": 5}
+    assert service.post("/forecast", body, {**JSON, "Accept": accept[kind]}).body == answer.body
+
+
+def test_a_model_without_training_says_what_it_needs_and_understands_any_table(service: Client) -> None:
+    facts = service.ask("GET", "/model?model=untrained").content
+    assert {*facts} == {*service.ask("GET", "/model").content}
+    assert (facts["horizon"], facts["largest_horizon"], facts["least_rows"]) == (None, 10_000, 3)
+    seen = service.post("/table?model=untrained&horizon=4", DAYS, CSV).content
+    assert (seen["time_column"], seen["targets"], seen["horizon"], seen["step"]) == ("date", ["load"], 4, "day")
+    assert len(seen["past"]) == 12
+    own = service.post("/table?model=untrained", DAYS, CSV).content["horizon"]
+    assert len(service.post("/forecast", {**ROWS, "model": "untrained"}).content["rows"]) <= own
+
+
+def test_a_forecast_without_training_of_too_many_steps_is_refused(
+    service: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forecast.serve import untrained
+
+    monkeypatch.setattr(untrained, "MOST_WORK", 500)
+    for path in ("/forecast", "/table"):
+        answer = service.post(f"{path}?model=untrained&horizon=5", DAYS, CSV)
+        assert (answer.status, "at most 500 in a request: ask for fewer steps" in answer.error) == (422, True)
+
+
 def test_what_is_understood_has_columns_step_gaps_and_the_end_of_the_targets(
     service: Client, tiny_run: TinyRun, panel_run: TinyRun
 ) -> None:
@@ -112,7 +148,8 @@ def test_what_is_understood_has_columns_step_gaps_and_the_end_of_the_targets(
 
 def test_the_facts_of_a_model_have_its_needs_and_scores(service: Client, tiny_run: TinyRun) -> None:
     facts = service.ask("GET", "/model").content
-    assert (facts["models"], facts["targets"], facts["horizon"]) == (["hours", "stores"], ["load", "oil"], 12)
+    assert (facts["models"], facts["targets"]) == (["hours", "stores", "untrained"], ["load", "oil"])
+    assert (facts["horizon"], facts["largest_horizon"]) == (12, 12)
     assert facts["scores"]["model"]["scaled"] == tiny_run.result["test"]["scaled"]
     assert "seasonal_naive" in facts["scores"]
     assert facts["levels"] == [80, 95]
@@ -138,6 +175,9 @@ def test_the_description_of_all_requests_is_read_without_a_network(service: Clie
         assert b"https:" not in page
 
 
+DAYS = b"date,load\n" + b"".join(b"2020-01-%02d,%d\n" % (day, day % 7) for day in range(1, 31))
+ROWS = {"rows": [{"date": f"2020-01-0{day}", "load": day} for day in range(1, 9)]}
+
 MISTAKES: list[tuple[str, str, Any, dict[str, str], int, str]] = [
     ("POST", "/forecast", b"date,load\n2020-01-01,1\n", CSV, 422, "the table has no column 'oil'"),
     ("POST", "/forecast", b"", CSV, 422, "the table is empty"),
@@ -150,8 +190,11 @@ MISTAKES: list[tuple[str, str, Any, dict[str, str], int, str]] = [
     ("POST", "/forecast", b"x", {**CSV, "Accept": "image/png"}, 406, "Accept"),
     ("POST", "/forecast?levels=0", b"x", CSV, 422, "levels: 0 is not a level"),
     ("POST", "/forecast?levels=high", b"x", CSV, 400, "levels.0: Input should be a valid number"),
-    ("POST", "/forecast?horizon=9", b"x", CSV, 400, "horizon: Extra inputs are not permitted"),
-    ("POST", "/forecast?model=other", b"x", CSV, 404, "choose one of hours, stores"),
+    ("POST", "/forecast?steps=9", b"x", CSV, 400, "steps: Extra inputs are not permitted"),
+    ("POST", "/forecast?horizon=9", b"x", CSV, 422, "horizon 9: the model hours has its own, 12 steps"),
+    ("POST", "/table?horizon=9", b"x", CSV, 422, "horizon 9: the model hours has its own, 12 steps"),
+    ("POST", "/forecast?horizon=1.5", b"x", CSV, 400, "horizon: Input should be a valid integer"),
+    ("POST", "/forecast?model=other", b"x", CSV, 404, "choose one of hours, stores, untrained"),
     ("POST", "/forecast?ids=1", b"x", CSV, 422, "ids: the model has one series"),
     ("POST", "/forecast?levels=" + "&levels=".join(map(str, range(1, 30))), b"x", CSV, 400, "levels"),
     ("POST", "/forecast", b"{", JSON, 400, "the body is not JSON that is read"),
@@ -165,6 +208,14 @@ MISTAKES: list[tuple[str, str, Any, dict[str, str], int, str]] = [
     ("POST", "/forecast", {"file": file_of(b"x", "text/html")}, JSON, 415, "Content-Type 'text/html'"),
     ("POST", "/forecast?levels=80", {"rows": [], "levels": [80]}, JSON, 400, "levels: is in the query and in the body"),
     ("POST", "/forecast", {"rows": [{str(k): 1} for k in range(20_001)]}, JSON, 413, "20,001 columns exceed the limit"),
+    ("POST", "/forecast?model=untrained&horizon=0", DAYS, CSV, 422, "horizon 0: must be at least 1 and at most 10,000"),
+    ("POST", "/forecast?model=untrained&horizon=10001", DAYS, CSV, 422, "horizon 10001: must be at least 1"),
+    ("POST", "/table?model=untrained&horizon=10001", DAYS, CSV, 422, "horizon 10001: must be at least 1"),
+    ("POST", "/forecast?model=untrained&levels=99", DAYS, CSV, 422, "outside the trained quantiles"),
+    ("POST", "/forecast?model=untrained&ids=1", DAYS, CSV, 422, "ids: not with the model untrained"),
+    ("POST", "/forecast?model=untrained&beyond_training=1", DAYS, CSV, 422, "beyond_training: not with the model"),
+    ("POST", "/forecast?model=untrained", {**ROWS, "known": [{"a": 1}]}, JSON, 422, "known: not with the model"),
+    ("POST", "/forecast?model=untrained", b"date,load\n2020-01-01,1\n", CSV, 422, "the table"),
     ("GET", "/forecast", None, {}, 405, "GET /forecast: Method Not Allowed"),
     ("GET", "/../../etc/passwd", None, {}, 404, "Not Found"),
     ("GET", "/page.js/../../served.py", None, {}, 404, "Not Found"),
@@ -206,6 +257,7 @@ def test_no_request_writes_a_file_but_in_the_temporary_folder_of_a_guarded_reade
         service.post("/forecast", body, {**CSV, "Accept": kind})
         service.post("/forecast", {"file": file_of(body)}, {**JSON, "Accept": kind})
     service.post("/table", body, CSV)
+    assert service.post("/forecast?model=untrained", DAYS, CSV).status == 200
     assert written == []
     service.post("/forecast", b"ARROW1", {"Content-Type": ARROW})
     watching = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -152,6 +153,30 @@ def test_an_answer_that_takes_too_long_is_given_up(service: Client, monkeypatch:
     assert "no answer within 0.3 s" in answer.error
 
 
+def test_a_long_forecast_without_training_ends_at_the_limit_and_blocks_no_other_model(
+    service: Client, tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from forecast.serve import app, untrained
+
+    begun, over = threading.Event(), threading.Event()
+
+    def long(*_: object) -> None:
+        begun.set()
+        over.wait(60)
+        raise InputError("over")
+
+    monkeypatch.setattr(untrained, "forecast_without_training", long)
+    monkeypatch.setattr(app, "WORK_SECONDS", 5.0)
+    with ThreadPoolExecutor(1) as other:
+        days = "date,load\n" + "".join(f"2020-01-{day:02d},{day}\n" for day in range(1, 31))
+        waiting = other.submit(service.post, "/forecast?model=untrained", days, CSV)
+        assert begun.wait(60)
+        assert service.post("/forecast", tiny_run.source.read_bytes(), CSV).status == 200
+        assert not waiting.done()
+        assert waiting.result().status == 504
+        over.set()
+
+
 def test_a_request_whose_client_has_left_is_not_begun(service: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[float] = []
 
@@ -185,6 +210,30 @@ def test_without_a_token_only_this_machine_is_served(
     monkeypatch.setenv("FORECAST_TOKEN", "short")
     assert main(["--run", str(tiny_run.path)]) == 2
     assert "has 5 characters: use 16 or more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("token", ["schlüssel für alle", "a token of many characters\n", " a token of characters"])
+def test_a_token_that_no_request_can_send_is_refused(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORECAST_TOKEN", token)
+    with pytest.raises(InputError, match="FORECAST_TOKEN: a header cannot hold it"):
+        serve(["pretrained"], "127.0.0.1", -1)
+
+
+@pytest.mark.parametrize("name", ["https://forecast.example.org", "forecast.example.org:8000", "a/b", "*", ""])
+def test_a_name_that_no_host_header_has_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORECAST_TOKEN", raising=False)
+    with pytest.raises(InputError, match="is no name of a machine: give it without address, port or path"):
+        serve(["pretrained"], "127.0.0.1", -1, ["::1", "forecast.example.org", name])
+
+
+def test_the_command_serves_the_network_of_the_package_beside_a_run(tiny_run: TinyRun) -> None:
+    from forecast.serve.untrained import load
+
+    models = [load(name, run) for name, run in (("hours", str(tiny_run.path)), ("any", "pretrained"))]
+    with serving(models) as client:
+        assert client.ask("GET", "/model?model=any").content["models"] == ["hours", "any"]
+        assert client.ask("GET", "/model").content["horizon"] == 12
+    assert [each.words[:9] for each in models] == ["load, oil", "each colu"]
 
 
 def test_a_port_in_use_and_a_name_given_twice_are_one_line(tiny_run: TinyRun, service: Client) -> None:

@@ -45,6 +45,26 @@ def drop(page: Tab, content: bytes, name: str) -> None:
     )
 
 
+def choose(page: Tab, model: str, words: str) -> None:
+    """Choose a model and wait until the page says what it needs."""
+    page.run(f"document.getElementById('model').value = '{model}'")
+    page.run("document.getElementById('model').dispatchEvent(new Event('change'))")
+    page.wait(f"document.getElementById('needs').textContent.includes({json.dumps(words)})")
+
+
+def downloaded(page: Tab, folder: Path) -> bytes:
+    """Return the file that the button for CSV downloads, and remove it."""
+    file = folder / "forecast.csv"
+    page.run("document.getElementById('csv').click()")
+    until = time.monotonic() + 60
+    while not file.is_file():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    content = file.read_bytes()
+    file.unlink()
+    return content
+
+
 def test_a_dropped_file_is_forecast_and_downloaded_as_the_command_writes_it(
     page: Tab, tiny_run: TinyRun, folder: Path, tmp_path: Path
 ) -> None:
@@ -56,13 +76,8 @@ def test_a_dropped_file_is_forecast_and_downloaded_as_the_command_writes_it(
     caption = page.run("document.getElementById('caption').textContent")
     assert "load from 2016-07-30 04:00:00" in caption
     assert "beside the seasonal naive (24 h)" in caption
-    page.run("document.getElementById('csv').click()")
-    until = time.monotonic() + 60
-    while not (folder / "forecast.csv").is_file():
-        assert time.monotonic() < until
-        time.sleep(0.1)
     predict([str(tiny_run.path)], tiny_run.source, tmp_path / "forecast.csv", asked=Asked((80.0, 95.0)))
-    assert (folder / "forecast.csv").read_bytes() == (tmp_path / "forecast.csv").read_bytes()
+    assert downloaded(page, folder) == (tmp_path / "forecast.csv").read_bytes()
 
 
 def test_the_page_fits_narrow_and_dark_windows_and_asks_no_other_host(page: Tab, service: Client) -> None:
@@ -100,11 +115,29 @@ def test_all_is_reached_and_read_by_keyboard_and_has_a_label(page: Tab) -> None:
     assert unnamed == 0
 
 
+def test_a_model_without_training_asks_for_the_steps_and_forecasts_the_same_file(
+    page: Tab, tiny_run: TinyRun, folder: Path, tmp_path: Path
+) -> None:
+    page.wait(DONE)  # of a trained model
+    assert page.run("document.getElementById('steps').hidden")
+    choose(page, "untrained", "none of your data")
+    page.wait(f"document.getElementById('horizon').placeholder && {DONE}")
+    assert int(page.run("document.getElementById('horizon').placeholder")) == page.run("page.answer.rows.length")
+    page.run("document.getElementById('horizon').value = 5")
+    page.run("document.getElementById('horizon').dispatchEvent(new Event('change'))")
+    page.wait("document.getElementById('caption').textContent.includes('to 2016-07-30 08:00:00') && " + DONE)
+    assert page.run("[...document.getElementById('target').options].map((one) => one.value)") == ["load", "oil", "air"]
+    predict(["pretrained"], tiny_run.source, tmp_path / "forecast.csv", asked=Asked((80.0, 95.0), horizon=5))
+    assert downloaded(page, folder) == (tmp_path / "forecast.csv").read_bytes()
+    page.run("document.getElementById('horizon').value = 0")
+    page.run("document.getElementById('horizon').dispatchEvent(new Event('change'))")
+    page.wait("document.getElementById('error').textContent.includes('horizon 0: must be at least 1')")
+    assert page.run("document.getElementById('forecast').hidden")
+    page.run("document.getElementById('horizon').value = ''")
+
+
 def test_missing_known_columns_are_filled_in(page: Tab, panel_run: TinyRun) -> None:
-    page.run("document.getElementById('file').value = ''")
-    page.run("document.getElementById('model').value = 'stores'")
-    page.run("document.getElementById('model').dispatchEvent(new Event('change'))")
-    page.wait("document.getElementById('needs').textContent.includes('sales')")
+    choose(page, "stores", "sales")
     past = panel_run.table[panel_run.table["sales"].notna() & (panel_run.table["store"] == 4)]
     drop(page, past.to_csv(index=False).encode(), "store.csv")
     page.wait("!document.getElementById('ahead').hidden")
@@ -122,6 +155,15 @@ def test_missing_known_columns_are_filled_in(page: Tab, panel_run: TinyRun) -> N
     page.run("document.querySelector('#known button').click()")
     page.wait(DONE)
     assert page.run("document.getElementById('caption').textContent").startswith("4: sales from")
+
+
+def test_a_file_above_the_limit_is_refused_before_it_is_read(page: Tab) -> None:
+    page.run("page.model.largest_file = 2 ** 20")
+    drop(page, b"1" * (2**20 + 2**19), "large.csv")
+    page.wait(
+        "document.getElementById('error').textContent.startsWith('large.csv has 1.5 MiB, this page sends at most 1.0')"
+    )
+    assert page.run("document.getElementById('file').files[0].name") == "large.csv"
 
 
 def test_a_mistake_is_shown_as_the_line_of_the_command(page: Tab) -> None:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from forecast.serve.__main__ import server_of
-from forecast.serve.app import build
+from forecast.serve.app import Model, build
 from forecast.serve.guard import LOOPBACK
-from forecast.serve.served import Served
 
 CSV = {"Content-Type": "text/csv"}
 JSON = {"Content-Type": "application/json"}
@@ -74,7 +73,7 @@ class Client:
 
 
 @contextmanager
-def serving(models: Sequence[Served], token: str | None = None, hosts: Sequence[str] = LOOPBACK) -> Iterator[Client]:
+def serving(models: Sequence[Model], token: str | None = None, hosts: Sequence[str] = LOOPBACK) -> Iterator[Client]:
     """Serve models at a free port until the block ends."""
     server = server_of(build(models, hosts, token))
     with socket.create_server(("127.0.0.1", 0)) as listener:

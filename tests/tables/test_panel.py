@@ -1,6 +1,7 @@
 """Long tables, good and bad: each is read as a panel, or refused in one line with file, id, row, column and cure."""
 
 import re
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -479,3 +480,23 @@ def test_an_id_is_made_a_label_once_not_in_each_row(kind: str, monkeypatch: pyte
     assert series.ids is not None
     assert list(series.ids.names) == ABC
     assert labelled == ["a", "b", "c"]
+
+
+MOST_BYTES = 90
+"""Bytes of a row of a panel of one target while it is read, without the table that was given."""
+
+
+def test_reading_a_panel_takes_a_bounded_number_of_bytes_a_row() -> None:
+    series, days = 200, 500
+    ids = pd.Categorical.from_codes(np.repeat(np.arange(series), days), [f"item {place}" for place in range(series)])
+    times = np.tile(pd.date_range("2020-01-01", periods=days), series)
+    table = pd.DataFrame({"unique_id": ids, "ds": times, "y": np.arange(series * days, dtype=np.int32)})
+    series_from_frame(table.head(2 * days), **NAMED)  # what is made once is no part of it
+    tracemalloc.start()
+    try:
+        read = series_from_frame(table, **NAMED)
+        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES * len(table)
+    finally:
+        tracemalloc.stop()
+    assert read.ids is not None
+    assert len(read.ids) == series

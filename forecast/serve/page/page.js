@@ -6,7 +6,9 @@ const TYPES = {
   xlsx: "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
   ods: "application/vnd.oasis.opendocument.spreadsheet", xls: "application/vnd.ms-excel",
 };
-const page = { model: null, file: null, understood: null, known: null, answer: null, plot: null };
+const page = {
+  model: null, source: null, file: null, understood: null, known: null, answer: null, plot: null, stop: new AbortController(),
+};
 
 function fill(parent, tag, texts) {
   parent.replaceChildren(...texts.map((text) => Object.assign(document.createElement(tag), { textContent: text })));
@@ -39,20 +41,28 @@ async function ask(path, body, accept) {
   if (body) headers["Content-Type"] = "application/json";
   const token = sessionStorage.getItem("token");
   if (token) headers.Authorization = `Bearer ${token}`;
-  const answer = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body) });
+  const answer = await fetch(path, {
+    method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal: page.stop.signal,
+  });
   if (answer.ok) return answer;
   const content = await answer.json().catch(() => ({ error: `${path}: status ${answer.status}` }));
   throw Object.assign(new Error(content.error), { status: answer.status, content });
 }
 
+/** Do work that the user asks for instead of what was asked for before. */
 async function attempt(what, work) {
+  page.stop.abort();
+  page.stop = new AbortController();
   element("state").textContent = what;
   element("error").textContent = "";
   try {
     await work();
   } catch (error) {
+    if (error.name === "AbortError") return;
     if (error.status === 401) element("access").hidden = false;
-    element("error").textContent = error.status ? error.message : `The service does not answer (${error.message}).`;
+    element("error").textContent = error.status ? error.message
+      : error.name === "NotReadableError" ? "The file was changed or moved: choose it again."
+        : `The service does not answer (${error.message}).`;
   }
   element("state").textContent = "";
 }
@@ -63,28 +73,42 @@ async function choose(name) {
   element("access").hidden = true;
   const { models, targets, step, horizon, least_rows: least, known_covariates: known, scores } = page.model;
   element("models").hidden = models.length < 2;
+  element("steps").hidden = horizon !== null;
+  element("horizon").max = page.model.largest_horizon;
   fill(element("model"), "option", models);
   element("model").value = page.model.model;
   const skill = scores?.model?.skill;
   const judged = skill == null ? "" : ` Its squared error on its test period is ${Math.abs(100 * skill).toFixed(0)} % ` +
     `${skill < 0 ? "above" : "below"} the seasonal naive forecast.`;
   const more = known.length ? ` It needs ${known.join(", ")} of the coming steps.` : "";
-  element("needs").textContent = `The model forecasts ${targets.slice(0, 8).join(", ")}, ${horizon} steps of one ${step}, ` +
-    `from a file with at least ${least} rows.${more}${judged}`;
+  const what = horizon === null ? "The model was trained on none of your data. It forecasts each column of numbers from its own past" :
+    `The model forecasts ${targets.slice(0, 8).join(", ")}, ${horizon} steps of one ${step}`;
+  element("needs").textContent = `${what}, from a file with at least ${least} rows.${more}${judged}`;
 }
 
-async function open(file) {
+async function encoded(file) {
+  const size = (bytes) => (bytes / 2 ** 20).toFixed(1);
+  if (file.size > page.model.largest_file) {
+    throw Object.assign(new Error(`${file.name} has ${size(file.size)} MiB, this page sends at most ` +
+      `${size(page.model.largest_file)}: keep the newest rows.`), { status: 413 });
+  }
   const bytes = new Uint8Array(await file.arrayBuffer());
   let text = "";
   for (let place = 0; place < bytes.length; place += 32768) {
     text += String.fromCharCode(...bytes.subarray(place, place + 32768));
   }
   const ending = file.name.toLowerCase().split(".").pop();
-  page.file = { type: TYPES[ending] ?? `.${ending}`, base64: btoa(text) };
-  page.known = null;
+  return { type: TYPES[ending] ?? `.${ending}`, base64: btoa(text) };
+}
+
+async function open(file) {
+  page.source = file;
+  page.known = page.answer = null;
   for (const id of ["understood", "ahead", "forecast"]) element(id).hidden = true;
   await attempt(`Reading ${file.name} …`, async () => {
-    page.understood = await (await ask("table", { file: page.file, model: page.model.model })).json();
+    page.file = await encoded(file);
+    page.understood = await (await ask("table", sent())).json();
+    element("horizon").placeholder = page.understood.horizon;
     showUnderstood();
     await forecast();
   });
@@ -103,9 +127,12 @@ function showUnderstood() {
   element("understood").hidden = false;
 }
 
-const request = () => ({
-  file: page.file, model: page.model.model, levels: page.model.levels, ...(page.known ? { known: page.known } : {}),
+const sent = () => ({
+  file: page.file, model: page.model.model,
+  ...(page.model.horizon === null && element("horizon").value ? { horizon: Number(element("horizon").value) } : {}),
 });
+
+const request = () => ({ ...sent(), levels: page.model.levels, ...(page.known ? { known: page.known } : {}) });
 
 async function forecast() {
   element("state").textContent = "Forecasting …";
@@ -120,7 +147,7 @@ async function forecast() {
 }
 
 function showKnown({ known }) {
-  const ids = [page.model.time_column, ...page.model.id_columns];
+  const ids = [page.understood.time_column, ...page.understood.id_columns];
   const names = Object.keys(known[0]).filter((name) => !ids.includes(name));
   const shown = Object.keys(known[0]).filter((name) => ids.includes(name));
   table("cells", [...shown, ...names], known.map((each) => [
@@ -159,13 +186,13 @@ function paste(event, cells) {
 
 const plain = (text) => (text.trim() !== "" && Number.isFinite(Number(text)) ? Number(text) : text.trim());
 
-const idOf = (line) => page.model.id_columns.map((name) => line[name]).join(", ");
+const idOf = (line) => page.understood.id_columns.map((name) => line[name]).join(", ");
 
 function showForecast() {
   const { rows, intervals, notes, warnings } = page.answer;
-  element("many").hidden = !page.model.id_columns.length;
+  element("many").hidden = !page.understood.id_columns.length;
   fill(element("series"), "option", [...new Set(rows.map(idOf))]);
-  fill(element("target"), "option", page.model.targets);
+  fill(element("target"), "option", page.understood.targets);
   fill(element("said"), "li", [...(intervals ? [intervals] : []), ...warnings, ...notes.filter(
     (note) => !page.understood.notes.includes(note))]);
   element("forecast").hidden = false;
@@ -190,7 +217,7 @@ const labels = (_plot, stamps, _axis, _space, gap) => stamps.map((stamp) => {
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 function draw() {
-  const { time_column: time } = page.model;
+  const { time_column: time } = page.understood;
   const target = element("target").value, id = element("series").value;
   const past = page.understood.past.filter((line) => idOf(line) === id);
   const rows = page.answer.rows.filter((line) => idOf(line) === id);
@@ -204,10 +231,12 @@ function draw() {
   })));
   const data = [times, [...past.map((line) => line[target]), ...rows.map(() => null)],
     ...ends.map(({ name }) => after(name)), after(`${target}_naive`), after(target)];
-  const series = [{ label: time, value: "{YYYY}-{MM}-{DD} {HH}:{mm}" }, { label: "past", stroke: color("past"), width: 1.5 },
-    ...ends.map(({ label, stroke, width }) => ({ label, stroke, width, points: { show: false } })),
-    { label: page.answer.naive, stroke: color("naive"), width: 1.5, dash: [5, 4] },
-    { label: "forecast", stroke: color("forecast"), width: 2.5 }];
+  const value = (_plot, shown) => number(shown ?? null);
+  const instant = (_plot, stamp) => (stamp == null ? "" : new Date(1000 * stamp).toISOString().slice(0, 16).replace("T", " "));
+  const series = [{ label: time, value: instant }, { label: "past", stroke: color("past"), width: 1.5, value },
+    ...ends.map(({ label, stroke, width }) => ({ label, stroke, width, value, points: { show: false } })),
+    { label: page.answer.naive, stroke: color("naive"), width: 1.5, dash: [5, 4], value },
+    { label: "forecast", stroke: color("forecast"), width: 2.5, value }];
   const bands = levels.map((_, place) => ({ series: [2 + 2 * place, 3 + 2 * place], fill: `${color("fan")}40` }));
   page.plot?.destroy();
   const width = element("plot").clientWidth;
@@ -234,7 +263,7 @@ function step(event) {
   page.plot.setCursor({ left: page.plot.valToPos(data[0][place], "x"), top: 10 });
   const line = page.answer.rows.filter((each) => idOf(each) === element("series").value)[
     place - (data[0].length - page.answer.rows.filter((each) => idOf(each) === element("series").value).length)];
-  if (line) element("state").textContent = `${line[page.model.time_column]}: ${line[element("target").value]}`;
+  if (line) element("state").textContent = `${line[page.understood.time_column]}: ${line[element("target").value]}`;
 }
 
 async function download(name, type) {
@@ -245,10 +274,11 @@ async function download(name, type) {
   });
 }
 
-const take = (files) => files.length && page.model && open(files[0]);
+const take = (file) => file && page.model && open(file);
 const start = (name) => attempt("", () => choose(name));
-element("file").onchange = (event) => take(event.target.files);
-element("model").onchange = (event) => start(event.target.value).then(() => take(element("file").files));
+element("file").onchange = (event) => take(event.target.files[0]);
+element("model").onchange = (event) => start(event.target.value).then(() => take(page.source));
+element("horizon").onchange = () => take(page.source);
 element("series").onchange = element("target").onchange = draw;
 element("plot").onkeydown = step;
 element("csv").onclick = () => download("forecast.csv", TYPES.csv);
@@ -262,7 +292,9 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
   document.addEventListener(kind, (event) => {
     event.preventDefault();
     element("drop").classList.toggle("over", kind === "dragover");
-    if (kind === "drop") take(event.dataTransfer.files);
+    if (kind !== "drop" || !event.dataTransfer.files.length) return;
+    element("file").files = event.dataTransfer.files; // shows the name
+    take(event.dataTransfer.files[0]);
   });
 }
 addEventListener("resize", () => page.answer && draw());
