@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import pandas as pd
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -27,6 +28,8 @@ from omegaconf import OmegaConf
 from benchmarks import intervals, known_ahead
 from benchmarks.accuracy import tables
 from benchmarks.accuracy.record import read_record
+from benchmarks.gpu import page as gpu_page
+from benchmarks.gpu.record import FOLDER, Book
 from benchmarks.published import attention as published_attention
 from benchmarks.published import choices
 from benchmarks.published import tables as published
@@ -297,6 +300,12 @@ def test_the_tables_of_accuracy_are_the_record() -> None:
     assert found
     for page, written in found.items():
         assert written == tables.tables(record), f"run: python -m benchmarks.accuracy --write {page}"
+
+
+def test_the_table_of_a_gpu_is_its_records() -> None:
+    rows = Book(FOLDER, torch.device("cpu")).rows
+    table = gpu_page.crossing_table(rows)
+    assert marked(gpu_page.BEGIN, gpu_page.END) == {"docs/how-to/choose-an-attention.md": table}
 
 
 def test_the_tables_of_what_is_known_ahead_are_the_record() -> None:

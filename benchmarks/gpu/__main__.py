@@ -12,13 +12,15 @@ from time import monotonic
 
 import torch
 
+from benchmarks.gpu.page import BEGIN, END, crossing_table
 from benchmarks.gpu.parts import Bench, Part, parts
-from benchmarks.gpu.record import Book, folder_for
+from benchmarks.gpu.record import FOLDER, Book, folder_for
 from benchmarks.gpu.timing import Clock
 from benchmarks.whole_models import call
 from forecast.benchmark.machine import choose_device
 from forecast.common.errors import first_line
 from forecast.common.options import minutes
+from forecast.common.tables import write_between
 from forecast.runs.settings import exact_convolutions
 
 ROUNDS = 30
@@ -49,7 +51,10 @@ def is_alive(device: torch.device) -> bool:
 
 
 def run(options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Measure what is left within the time, and write the table."""
+    """Measure what is left within the time and write its table, or write the table of a page."""
+    if options.write is not None:
+        write_between(options.write, BEGIN, END, crossing_table(Book(FOLDER, torch.device("cpu")).rows))
+        return
     device = choose_device(options.device, torch.bfloat16)
     exact_convolutions()
     book = Book(folder_for(options.output, device, options.small), device)
@@ -79,6 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--minutes", type=minutes, default=8.0, help="a part whose estimate does not fit is not begun (default: 8)")
     add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: a trial, with --small (default: %(default)s)")
     add("--small", action="store_true", help="small shapes: whether every part runs; never written into the record")
+    add("--write", type=Path, metavar="FILE", help="write the table of the page between its marks; measure nothing")
     add("--output", type=Path, help="folder of the rows and the table (default: benchmarks/records/gpu, on a GPU)")
 
 

@@ -34,7 +34,7 @@ def softmax_means(key: Tensor, value: Tensor, mask: Mask) -> tuple[Tensor, Tenso
     top = top.amax(dim=2, keepdim=True).to(dtype)  # (B, H, 1, E)
 
     def exponentials(keys: Tensor, hidden: Tensor | None) -> Tensor:
-        features = (keys.to(dtype) - top).exp_()
+        features = (keys - top if keys.dtype == dtype else keys.to(dtype).sub_(top)).exp_()
         return for_products(features if hidden is None else features.masked_fill(hidden, 0), keys)
 
     state, total = sum_keys(exponentials, key, value, mask, recompute=False)  # exp takes longer than all the rest

@@ -59,8 +59,18 @@ def allowed_positions_of(fractions: Tensor, mask: Tensor, valid: Tensor) -> Tens
 
 def take_rows(tensor: Tensor, index: Tensor) -> Tensor:
     """Gather rows (B, H, U, C) of `tensor` (B, H, N, C) at `index`, broadcastable to (B, H, U)."""
-    batch, heads, _, width = tensor.shape
-    return tensor.gather(2, index.expand(batch, heads, -1)[..., None].expand(-1, -1, -1, width))
+    return tensor[_places(tensor, index)]
+
+
+def put_rows(tensor: Tensor, index: Tensor, rows: Tensor) -> Tensor:
+    """Return `tensor` (B, H, N, C) with `rows` (B, H, U, C) at `index`, broadcastable to (B, H, U)."""
+    return tensor.index_put(_places(tensor, index), rows)
+
+
+def _places(tensor: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return indices of the first three axes. A CPU takes 3 times as long to `gather` and `scatter` bfloat16 rows."""
+    batch, head = (torch.arange(size, device=tensor.device) for size in tensor.shape[:2])
+    return batch[:, None, None], head[:, None], index
 
 
 def per_query_scores(query: Tensor, key: Tensor, positions: Tensor) -> Tensor:

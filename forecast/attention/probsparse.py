@@ -18,10 +18,11 @@ from forecast.attention._sampling import (
     log_counts,
     per_query_scores,
     positions_of,
+    put_rows,
     stable_topk,
     take_rows,
 )
-from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision
+from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision, is_half_on_cpu
 from forecast.attention.full import softmax_of_rows, softmax_weights
 from forecast.attention.mean import mean_of_values, mean_weights
 from forecast.kernels.fused import informative_queries, softmax_of_few
@@ -30,6 +31,9 @@ from forecast.kernels.fused import informative_queries, softmax_of_few
 # are twice as fast; a GPU needs few launches.
 CHUNK_ELEMENTS_CPU = 2**22
 CHUNK_ELEMENTS = 2**26
+
+# In half precision on a CPU, the float32 copy of a chunk's queries should fit the cache as well.
+CHUNK_ELEMENTS_HALF = 2**18
 
 
 class ProbSparseAttention(SparseQueries):
@@ -169,7 +173,8 @@ class ProbSparseAttention(SparseQueries):
         shared = positions.shape[1] == 1
         batch = 1 if torch.compiler.is_exporting() else query.shape[0]  # an exported graph serves any batch
         row_elements = batch * heads * positions.shape[2] * (1 if shared else width)
-        size = max(1, (CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS) // row_elements)
+        elements = CHUNK_ELEMENTS_CPU if query.device.type == "cpu" else CHUNK_ELEMENTS
+        size = max(1, (CHUNK_ELEMENTS_HALF if shared and is_half_on_cpu(query) else elements) // row_elements)
         num_keys: int | Tensor = key.shape[2] if mask is None else mask.sum(dim=1)[:, None, None]
         with full_precision(query):
             sampled = (take_rows(key, positions) if shared else key.contiguous()).to(at_least_float32(query))
@@ -189,9 +194,10 @@ class ProbSparseAttention(SparseQueries):
         num_keys: int | Tensor,
     ) -> Tensor:
         """Return M of the queries (B, H, n, E), the first at position `start`, for keys or samples of `sampled`."""
-        query = query.to(sampled.dtype)
+        is_half, query = is_half_on_cpu(query), query.to(sampled.dtype)
         if positions.shape[1] == 1:
-            scores = query @ sampled.transpose(-1, -2)
+            # the same product; the maximum over adjacent scores is slower, and float32 keeps its bytes
+            scores = (sampled @ query.mT).mT if is_half else query @ sampled.transpose(-1, -2)
         else:
             positions = positions[:, start : start + query.shape[2]]
             scores = per_query_scores(query, sampled, positions)
@@ -228,7 +234,7 @@ class ProbSparseAttention(SparseQueries):
         if query_mask is not None:
             active = self.is_active(chosen, query_mask)[..., None]
             rows = torch.where(active, rows, take_rows(output, chosen))
-        return output.scatter(2, chosen[..., None].expand_as(rows), rows)
+        return put_rows(output, chosen, rows)
 
 
 def _parts(query: Tensor, size: int) -> Iterator[tuple[int, Tensor]]:

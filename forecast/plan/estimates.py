@@ -16,7 +16,7 @@ Send = Callable[[Request, str], Answer]
 FIELDS = (
     *("loop_seconds", "wait_seconds", "validation_seconds", "epoch_seconds", "training_seconds", "training_rounds"),
     *("result_seconds", "peak_mib", "peak_rounds", "steps_timed", "largest_batch", "batch_bound"),
-    *("largest_look_back", "look_back_bound", "trials", "disturbed_rounds"),
+    *("suggested_batch", "largest_look_back", "look_back_bound", "trials", "disturbed_rounds"),
 )
 """Keys of a row besides `mechanism` and `why`; None if unknown."""
 
@@ -33,7 +33,8 @@ def measure(candidate: Candidate, send: Send, seconds: float, memory: int, first
         return Answer(f"refused: {candidate.why}")
     if first is not None:
         again = send(Request(AGAIN, candidate.config, seconds, memory), candidate.label)
-        return replace(again, length=first.length, footprint=first.footprint, longest=first.longest)
+        kept = {key: getattr(first, key) for key in ("length", "footprint", "longest", "suggested_batch")}
+        return replace(again, **kept)
     answer = send(Request(MEASURE, candidate.config, seconds, memory), candidate.label)
     if not answer.why.startswith(MEMORY):
         return answer
@@ -102,6 +103,7 @@ def _round(candidate: Candidate, answer: Answer, memory: int) -> Row:
         look_back = footprint.largest_look_back(length.batch, evaluation, memory, answer.longest)
         row |= {
             "largest_batch": batch,
+            "suggested_batch": answer.suggested_batch,
             "batch_bound": "data" if batch == length.train else "memory",
             "largest_look_back": look_back,
             "look_back_bound": "data" if look_back == answer.longest else "memory",

@@ -34,6 +34,7 @@ class Answer:
     pace: Pace | None = None
     footprint: Footprint | None = None
     longest: int | None = None  # longest look-back for which the data have windows
+    suggested_batch: int | None = None  # from which a larger one is hardly faster; on a GPU only
     peak_mib: float | None = None  # as `speed.peak_memory_mib` of a result
     steps: int | None = None  # number of timed steps
     disturbed: bool | None = None  # whether other processes slowed the timed steps

@@ -25,6 +25,7 @@ def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
         *_orders(rows, facts["rounds"]),
         f"largest batch, largest look-back: conservative estimates for {_usable(facts)}, from the memory of other "
         "sizes in the first round; *: limited by the data",
+        f"suggested batch, twice of which does not fit or is less than 10 % faster: {_suggested(rows)}",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
         *(f"{row['mechanism']}: {_trial(trial, row)}" for row in rows for trial in row["trials"] or ()),
     ]
@@ -33,6 +34,11 @@ def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
         f"batch {facts['batch']:,}: predicted cost of a training"
     )
     return Table(title, HEADINGS, [_cells(row) for row in rows], tuple(notes))
+
+
+def _suggested(rows: Sequence[Row]) -> str:
+    batches = [f"{row['mechanism']} {row['suggested_batch']:,}" for row in rows if row["suggested_batch"]]
+    return ", ".join(batches) or "not measured on a GPU"
 
 
 def _rounds(rounds: int) -> str:

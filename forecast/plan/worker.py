@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from forecast.benchmark.limits import FAILURES, MEMORY, limit_cuda, limit_process, why_not
+from forecast.benchmark.limits import FAILURES, MEMORY, SHARE, limit_cuda, limit_process, why_not
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
+from forecast.common.timing import seconds_of
 from forecast.data.sources import load_source
 from forecast.evaluation.holdout import blocks
 from forecast.evaluation.scoring import score
-from forecast.plan.clock import FIRST_VALIDATION, MOST, StepClock
+from forecast.plan.clock import FIRST_VALIDATION, LEAST, MOST, WARM_UP, StepClock
 from forecast.plan.footprint import Footprint, calibrated
 from forecast.plan.memory import measure_levels, peer_of
 from forecast.plan.messages import AGAIN, MEASURE, SMALL, STEP, Answer, Request
@@ -20,7 +23,7 @@ from forecast.plan.pace import Length
 from forecast.runs.settings import Settings
 from forecast.training.fit import fit
 from forecast.training.prepare import Preparation, prepare
-from forecast.training.steps import precision_of, training_step
+from forecast.training.steps import evaluation_batch, precision_of, training_step
 from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
 
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
@@ -35,6 +38,9 @@ SHRINK = 8
 
 USUAL_FACTOR = 1.5
 """Bytes in use per byte that torch allocates, if no training has measured it."""
+
+WORTH = 1.1
+"""Least growth of windows per second for which a batch is doubled."""
 
 RESERVED = 2**30
 """Bytes that threads and libraries reserve without using them: the system's limit counts them, the peak does not."""
@@ -73,7 +79,28 @@ def measure(request: Request) -> Answer:
     transient = configured.transient(made.settings.training.batch_size, validated)
     factor = 1.0 if made.device.type == "cuda" else calibrated(peak * 2**20, idle * 2**20, transient)
     footprint = Footprint(look_back, peak * 2**20 - factor * transient, factor, levels)
-    return _scored(made, replace(paced, footprint=footprint, longest=_longest(made)))
+    suggested = None
+    if made.device.type == "cuda":  # a CPU has no launches to wait for
+        most = footprint.largest_batch(
+            evaluation_batch(made), SHARE * request.memory_bytes, len(made.data.parts["train"])
+        )
+        suggested = smallest_fast_batch(partial(windows_per_second, made), made.settings.training.batch_size, most)
+    return _scored(made, replace(paced, footprint=footprint, longest=_longest(made), suggested_batch=suggested))
+
+
+def smallest_fast_batch(rate: Callable[[int], float], batch: int, most: int) -> int:
+    """Return the batch, doubled as long as that raises the `rate` by `WORTH` and stays within `most`."""
+    reached = rate(batch)
+    while 2 * batch <= most and (doubled := rate(2 * batch)) >= WORTH * reached:
+        batch, reached = 2 * batch, doubled
+    return batch
+
+
+def windows_per_second(made: Preparation, batch: int) -> float:
+    """Return the rate of training steps that are not compiled, with their data at hand."""
+    step = training_step(peer_of(made, made.data.parts["train"], batch), precision_of(made))
+    seconds = [seconds_of(step, made.device) for _ in range(WARM_UP + LEAST)]
+    return batch / median(seconds[WARM_UP:])
 
 
 def measure_small(request: Request) -> Answer:

@@ -37,6 +37,7 @@ from forecast.report.phrases import (
 )
 from forecast.report.reference_pairs import (
     main_pair,
+    measured_words,
     no_mechanism,
     pairs_of,
     reference_words,
@@ -118,10 +119,10 @@ def _headline(group: RunGroup, comparisons: Comparisons, chosen: Comparison | No
     own, against = f"`{chosen.setting.arm}`", f"`{chosen.against.arm}`"
     if clearly_cheaper(TRAINING, chosen.setting, chosen.against):
         times, ends = times_words(TRAINING, chosen.setting, chosen.against)
-        yield f"{where} {own} trains {times} times faster than {against}{ends}."
+        yield f"{where} {own} trains {times} times faster than {against}{measured_words(chosen.setting, ends)}."
     else:
         none, reference = no_mechanism(comparisons, [chosen.setting.look_back]), reference_words(comparisons, chosen)
-        yield f"{where} {none} trains clearly faster than {reference}."
+        yield f"{where} {none} trains clearly faster than {reference}{measured_words(chosen.setting)}."
         times, ends = times_words(TRAINING, chosen.against, chosen.setting)
         if reference == against:
             yield f"The fastest of the others, {own}, takes {times} times as long{ends}."
@@ -173,7 +174,8 @@ def _on_a_busy_machine(pairs: Sequence[Comparison]) -> Iterator[str]:
     if times_cheaper(PROCESSOR, pair.setting, pair.against) is not None:
         times, ends = times_words(PROCESSOR, pair.against, pair.setting)
         own, against = f"`{pair.setting.arm}`", f"`{pair.against.arm}`"
-        yield f"{where} training {own} takes {times} times the processor time of {against}{ends}."
+        measured = measured_words(pair.setting, ends)
+        yield f"{where} training {own} takes {times} times the processor time of {against}{measured}."
 
 
 def _after(pair: Comparison) -> str:

@@ -63,6 +63,13 @@ def times_words(cost: Cost, setting: Setting, against: Setting) -> tuple[str, st
     return rounded(ratio), f" ({from_to(ends, rounded)} over {f'{rounds} rounds' if rounds else 'the seeds'})"
 
 
+def measured_words(setting: Setting, ends: str = "") -> str:
+    """Return in brackets the device and precision of a time, then the range `ends` of `times_words`."""
+    result = setting.runs[0].result
+    precision = {"32-true": "float32", "bf16-mixed": "bf16"}.get(result["precision"], result["precision"])
+    return f" ({result['device']}, {precision}{f'; {ends[2:]}' if ends else ')'}"
+
+
 REASONS: dict[str, Callable[[Comparison], bool]] = {
     "lower error": lambda pair: pair.verdict == BETTER,
     **{

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from forecast.attention import _chunks, build, full
+from forecast.attention import _chunks, build, full, probsparse
 from forecast.attention._parsing import configured
 from forecast.kernels import causal_products
 from tests.attention.cases import gradients, prefix, tensors
@@ -118,3 +119,27 @@ def test_half_precision_on_a_cpu_is_float32_rounded_at_the_end(
     wanted = torch.autograd.grad(expected, single, weight.float(), materialize_grads=True)
     for half, gradient in zip(found, wanted, strict=True):
         assert (half.float() - gradient).abs().max() <= 2**-7 * gradient.abs().max()
+
+
+def test_probsparse_in_half_precision_copies_queries_in_parts_and_moves_rows_by_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probsparse, "CHUNK_ELEMENTS_HALF", 2**10)
+    inputs = tensors(length=300, dtype=torch.bfloat16)
+    attention = build("probsparse", **configured("attention", "probsparse"), num_heads=2, head_dim=8)
+    seen: list[tuple[str, torch.Size]] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(
+                (function.overloadpacket.__name__, args[0].shape if args and torch.is_tensor(args[0]) else torch.Size())
+            )
+            return function(*args, **(kwargs or {}))
+
+    with Watch():
+        attention.choose_active_queries(*inputs[:2])
+        copied = [shape for name, shape in seen if name == "_to_copy"]
+        torch.autograd.grad(attention(*inputs).sum(), inputs)
+    assert inputs[0].shape not in copied
+    assert any(len(shape) == 4 for shape in copied)
+    assert not {"gather", "scatter", "scatter_add", "scatter_"} & {name for name, _ in seen}

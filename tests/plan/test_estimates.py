@@ -52,9 +52,10 @@ def test_a_mechanism_that_does_not_fit_is_measured_at_small_sizes() -> None:
 def test_later_rounds_measure_only_the_steps() -> None:
     requests: list[Request] = []
     send = answering(requests, again=measured(footprint=None, longest=None, peak_mib=310.0))
-    again = measure(CANDIDATE, send, 1.0, MEMORY, measured())
+    again = measure(CANDIDATE, send, 1.0, MEMORY, measured(suggested_batch=64))
     assert [request.what for request in requests] == ["again"]
-    assert again == measured(peak_mib=310.0)
+    assert again == measured(peak_mib=310.0, suggested_batch=64)
+    assert estimate(CANDIDATE, [again], MEMORY)["suggested_batch"] == 64
 
 
 def test_a_refused_mechanism_is_not_measured_at_small_sizes() -> None:

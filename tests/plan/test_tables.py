@@ -78,3 +78,9 @@ def test_disturbed_rounds_are_named_and_trainings_are_not_ordered() -> None:
         ]
         == 2
     )
+
+
+def test_a_suggested_batch_is_named_or_not_measured_on_a_gpu() -> None:
+    row = row_of("full", 5.0, 5.0, 5.0)
+    assert "less than 10 % faster: not measured on a GPU" in notes(row)
+    assert "less than 10 % faster: full 1,024" in notes(row | {"suggested_batch": 1024})

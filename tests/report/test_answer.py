@@ -118,7 +118,7 @@ def test_the_answer_to_a_study_with_known_differences(made: Made) -> None:
     speed, quality, lowest, control, equal = made.chapter.answer
     assert re.fullmatch(
         r"On etth1, horizon 96, at look-back 2,880, `probsparse` trains 2\.4 times faster than `full` "
-        r"\(2\.35 to 2\.45 over the seeds\)\.",
+        r"\(A processor, 2 threads, float32; 2\.35 to 2\.45 over the seeds\)\.",
         speed,
     )
     number = r"[+\N{MINUS SIGN}]\d+\.\d+"
@@ -152,20 +152,22 @@ def test_the_answer_to_a_study_with_known_differences(made: Made) -> None:
 def test_the_headline_names_the_fastest_without_more_error(tmp_path: Path) -> None:
     runs = (("full", 96, 10, 1), ("linear", 96, 2, 1.1), ("taylor", 96, 5, 1.0), ("mean", 96, 1, 1.2))
     first, second, *_ = answer_of(write_runs(tmp_path, *runs)).sentences
-    assert "`taylor` trains 2 times faster than `full`." in first
+    assert "`taylor` trains 2 times faster than `full` (A processor, 2 threads, float32)." in first
     assert second.startswith("`taylor` and `full` are statistically indistinguishable (")
 
 
 def test_a_faster_mechanism_with_more_error_has_its_difference(tmp_path: Path) -> None:
     first, second, *_ = answer_of(write_runs(tmp_path, ("full", 96, 10, 1), ("linear", 96, 2, 1.1))).sentences
-    assert "`linear` trains 5 times faster than `full`." in first
+    assert "`linear` trains 5 times faster than `full` (A processor, 2 threads, float32)." in first
     assert re.match(r"`linear` has (9|10|11)\.\d % higher error than `full` \(99 % interval \+", second)
 
 
 def test_without_a_faster_mechanism_the_fastest_is_named(tmp_path: Path) -> None:
     runs = (("full", 96, 1, 1), ("full", 720, 10, 1), ("linear", 96, 2, 1), ("linear", 720, 10.5, 0.9))
     sentences = everything(write_runs(tmp_path, *runs, seeds=(1, 2, 3)))
-    assert sentences[0].endswith("at look-back 720, no mechanism trains clearly faster than `full`.")
+    assert sentences[0].endswith(
+        "at look-back 720, no mechanism trains clearly faster than `full` (A processor, 2 threads, float32)."
+    )
     assert sentences[1].startswith("The fastest of the others, `linear`, takes 1.05 times as long")
 
 
@@ -305,7 +307,8 @@ def test_no_mechanism_is_fastest_of_all_where_each_has_a_reference_of_its_own(tm
                 errors(0.4, width + len(name)),
             )
     text = "\n".join(everything(tmp_path))
-    assert "no mechanism trains clearly faster than the `full` with the same other options." in text
+    reference = "the `full` with the same other options (A processor, 2 threads, float32)"
+    assert f"no mechanism trains clearly faster than {reference}." in text
     assert "Nearest to it, `probsparse, " in text
     assert "The fastest of the others" not in text
 

@@ -123,7 +123,8 @@ def test_a_busy_machine_still_gives_the_processor_time_and_a_pick(tmp_path: Path
     assert times_cheaper(PROCESSOR, taylor, full) == 4
     first, second, *_ = answer(group, compare_all(group)).sentences
     assert "`taylor` and `full` are statistically indistinguishable" in first
-    assert second == "At look-back 512, training `taylor` takes 0.25 times the processor time of `full`."
+    time = "training `taylor` takes 0.25 times the processor time of `full`"
+    assert second == f"At look-back 512, {time} (A processor, 2 threads, float32)."
     monkeypatch.setattr("forecast.report.pictures._trade_off", lambda *_: b"")
     assert [name for name, _, _ in draw_pictures(group)] == ["error-processor"]
     table = result_table(group)
