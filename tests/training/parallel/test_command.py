@@ -18,6 +18,7 @@ import pytest
 
 from forecast.runs.run import MANIFEST, RESULT, Run
 from forecast.training.train import train
+from tests.conftest import TinyRun
 from tests.support.small import QUICK, ROOT, SIMULATED, SMALL, quick
 
 pytestmark = [
@@ -97,11 +98,39 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def again(one: tuple[Run, dict[str, Any]]) -> tuple[Path, "subprocess.CompletedProcess[str]"]:
     """Return a copy of that run without its results, and the process that scored it with two processes."""
-    folder = one[0].path.parents[2] / "again"
-    shutil.copytree(one[0].path, folder)
+    return scored_again(one[0].path, one[0].path.parents[2] / "again")
+
+
+def scored_again(run: Path, folder: Path, *words: str) -> tuple[Path, "subprocess.CompletedProcess[str]"]:
+    shutil.copytree(run, folder)
     for name in (MANIFEST, RESULT, "errors.parquet", "calibration.safetensors", "forecast.csv", "model.safetensors"):
         (folder / name).unlink()
-    return folder, ended(folder.parent, f"resume={folder}", *TWO, "training.data_placement=mapped")
+    return folder, ended(folder.parent, f"resume={folder}", *words, *TWO, "training.data_placement=mapped")
+
+
+def assert_equal_scores(there: dict[str, Any], here: dict[str, Any]) -> None:
+    for part in ("validation", "test"):
+        for unit in ("scaled", "original"):
+            assert there[part][unit] == pytest.approx(here[part][unit], rel=1e-6)
+    for name in ("last_value", "seasonal_naive", "linear"):
+        two, one = (result["baselines"][name]["test"]["scaled"] for result in (there, here))
+        assert two == pytest.approx(one, rel=1e-6)
+    two, one = (result["linear_path"]["test"]["scaled"] for result in (there, here))
+    assert two == pytest.approx(one, rel=1e-6)
+    for step, other in zip(there["test"]["by_step"], here["test"]["by_step"], strict=True):
+        numbers = {name: value for name, value in other.items() if value is not None}  # a skill may lie near 0
+        assert {name: step[name] for name in numbers} == pytest.approx(numbers, rel=1e-6, abs=1e-5)
+
+
+@pytest.mark.exhaustive
+def test_two_processes_give_the_scores_of_one_on_a_panel(panel_run: TinyRun, tmp_path: Path) -> None:
+    folder, end = scored_again(panel_run.path, tmp_path / "again", f"data.path={panel_run.source}")
+    assert (end.returncode, end.stderr) == (0, "")
+    result = json.loads((folder / RESULT).read_text())
+    assert (result["processes"], result["data"]["windows"]) == (2, panel_run.result["data"]["windows"])
+    assert_equal_scores(result, panel_run.result)
+    for name, scores in panel_run.result["test"]["worst_series"].items():
+        assert result["test"]["worst_series"][name] == pytest.approx(scores, rel=1e-6)
 
 
 def test_two_processes_give_the_scores_of_one_from_the_same_checkpoint(
@@ -112,15 +141,7 @@ def test_two_processes_give_the_scores_of_one_from_the_same_checkpoint(
     result = json.loads((folder / RESULT).read_text())
     assert (result["processes"], one[1]["processes"]) == (2, 1)
     assert result["model"] == one[1]["model"]
-    for part in ("validation", "test"):
-        for unit in ("scaled", "original"):
-            assert result[part][unit] == pytest.approx(one[1][part][unit], rel=1e-6)
-    for name in ("last_value", "seasonal_naive", "linear"):
-        there, here = result["baselines"][name]["test"], one[1]["baselines"][name]["test"]
-        assert there["scaled"] == pytest.approx(here["scaled"], rel=1e-6)
-    assert result["linear_path"]["test"]["scaled"] == pytest.approx(one[1]["linear_path"]["test"]["scaled"], rel=1e-6)
-    for there, here in zip(result["test"]["by_step"], one[1]["test"]["by_step"], strict=True):
-        assert there == pytest.approx(here, rel=1e-6, abs=1e-5)  # a skill may lie near 0
+    assert_equal_scores(result, one[1])
 
 
 def test_the_errors_of_two_processes_are_in_the_order_of_the_windows(
