@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.settings import DataSettings
-from forecast.data.sources import load_source
+from forecast.data.sources import Reader, load_source
+from forecast.tables.files import read_table as read_raw
 from forecast.tables.flaws import value_word
 from forecast.tables.sentinels import find_sentinels
 from forecast.tables.series import Series
@@ -56,11 +58,12 @@ def understand(path: Path, words: Sequence[str] = ()) -> Understanding:
     Options by which a refusal says that the table can be accepted as it is are added, one refusal after the other.
     Raise InputError if a user must decide something, or correct the file.
     """
+    read = cache(read_raw)  # once for all attempts
     found: list[str] = []
     problems: list[str] = []
     while True:
         try:
-            return Understanding(_read(path, [*words, *found]), tuple(found), tuple(problems))
+            return Understanding(_read(path, [*words, *found], read), tuple(found), tuple(problems))
         except InputError as error:
             new = [word for word in error.words if word not in found]
             if not new or len(problems) == MOST_WORDS:
@@ -116,13 +119,11 @@ def _key(word: str) -> str:
     return word.partition("=")[0]
 
 
-def _read(path: Path, words: Sequence[str]) -> Series:
-    """Return the series of `data=csv data.path=…` with more options."""
+def _read(path: Path, words: Sequence[str], read: Reader) -> Series:
+    """Return the series of `data=csv data.path=…` with more options; `read` returns its raw table."""
     own = [word if word.startswith("data.") else f"data.{word}" for word in words]
-    data = plain_values(compose_words(["data=csv", value_word("data.path", str(path)), "data.name=table", *own]))[
-        "data"
-    ]
-    return load_source(DataSettings.parse(data)).series
+    data = compose_words([value_word("data.path", str(path)), "data.name=table", *own], name="data/csv")
+    return load_source(DataSettings.parse(plain_values(data)["data"]), read=read).series
 
 
 @dataclass(frozen=True)
@@ -205,9 +206,8 @@ def table_of(series: Series) -> pd.DataFrame:
     """Return the series as a table, labels as text, gaps as empty cells, and the ids of a panel in front."""
     frame = series.measured.copy()
     for name, labels in series.labels.items():
-        codes = frame[name].to_numpy(np.float64)
-        known = np.isfinite(codes)
-        frame[name] = [labels[int(code)] if seen else None for code, seen in zip(codes, known, strict=True)]
+        codes = np.nan_to_num(frame[name].to_numpy(np.float64), nan=-1.0).astype(np.int64)
+        frame[name] = np.array([*labels, None], dtype=object)[codes]
     if series.ids is None:
         return frame
     kept = np.flatnonzero(np.arange(len(frame)) >= series.ids.first_rows[series.ids.of_rows])  # without the padding

@@ -495,8 +495,9 @@ def first_cells(column: pd.Series, coded: Coded) -> tuple[np.ndarray, np.ndarray
 
     Where an id has a value, an empty cell differs too.
     """
-    values, codes = pd.factorize(column)[0], coded.codes
-    present = np.flatnonzero(values >= 0)[::-1]
+    is_plain_number = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
+    values, codes = column.to_numpy() if is_plain_number else pd.factorize(column)[0], coded.codes
+    present = np.flatnonzero(column.notna())[::-1]
     first = np.full(len(coded.names), -1)
     first[codes[present]] = present  # the last assignment counts, which is the first row
     own = first[codes]

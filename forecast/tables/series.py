@@ -331,7 +331,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
             copy=False,
         ),
         step,
-        (*lines, *cut, *named, *read_as, *grid.notes),
+        (*lines, *grid.notes),
         grid.observed,
         reading.policies,
         labels=labels,

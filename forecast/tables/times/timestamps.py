@@ -1,6 +1,6 @@
 """Parsing of times in a usual form: the column that holds them, and their order of day and month, without guessing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import Flaw, value_word
+from forecast.tables.flaws import Choice, Flaw, value_word
 from forecast.tables.times.forms import (
     CONVERTED,
     EPOCHS,
@@ -19,7 +19,7 @@ from forecast.tables.times.forms import (
     YEAR_LAST,
     ZONE_AT_END,
     first_form,
-    formats_of,
+    format_word,
     holds_times,
     is_a_day_a_row,
     is_unread,
@@ -37,6 +37,12 @@ _ENDS_IN_ZONE = r":\d{2}(?:[.]\d+)? ?(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # not the da
 _NAMES_OF_UTC = ("UTC", "GMT")
 _FIRST, _LAST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")  # the range of 64-bit nanoseconds
 CURE = "write dates as 2016-07-01 00:00:00"
+
+
+def choice_of_format(problem: str, formats: Sequence[str]) -> Choice:
+    """Return the refusal of dates that several formats can read."""
+    words = " or ".join(map(format_word, formats))
+    return Choice(f"{problem}: {CURE}, or set {words}", [{"date_format": pattern} for pattern in formats])
 
 
 def find_time_column(table: pd.DataFrame, source: str, date_format: str | None = None) -> tuple[str, Flaw | None]:
@@ -121,9 +127,9 @@ def _parse_text(
         cure = f"{CURE}, or set data.date_format"
         raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} is not a readable date: {cure}")
     if form.re is YEAR_LAST and len(form["year"]) == 2:
-        raise InputError(
-            f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {CURE}, or set "
-            f"{formats_of(form).replace('%Y', '%y')}"
+        raise choice_of_format(
+            f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits",
+            [pattern.replace("%Y", "%y") for pattern in patterns_of(form).values()],
         )
     notes: tuple[str, ...] = ()
     if several := form.re is YEAR_FIRST and _has_several_offsets(text, rows, where):
@@ -157,9 +163,9 @@ def _parse_text(
         return index, known, (*notes, f"dates were read as {words}")
     if day_first is None:
         differing = int(np.argmax(index != list(whole.values())[1]))
-        raise InputError(
-            f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first: {CURE}, "
-            f"or set {formats_of(form)}"
+        raise choice_of_format(
+            f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first",
+            list(patterns_of(form).values()),
         )
     words = next(words for words in whole if words.startswith("day") == day_first)
     return whole[words], day_first, (*notes, f"dates were read as {words}, as in training")

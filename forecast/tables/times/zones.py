@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import Flaw
+from forecast.tables.flaws import Choice, Flaw
 
 EARLIER, LATER = 1, 2
 """Marks of an hour that occurs twice: the one in summer time, and the one after the clocks moved back."""
@@ -157,9 +157,10 @@ def from_named_zones(
             zone = "UTC"
         else:
             proposed = next((ZONES[name][1] for name in distinct if ZONES[name][1] != "UTC"), "UTC")
-            raise InputError(
+            raise Choice(
                 f"{where}, row {rows[0]}: {times[0]} {names[0]} has the name of a time zone, which several zones have: "
-                f"set data.time_zone={proposed}, or another zone of that name"
+                f"set data.time_zone={proposed}, or another zone of that name",
+                [{"time_zone": proposed}],
             )
     known = _offsets(zone, times)
     minutes = []
