@@ -2,7 +2,9 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from forecast.common.errors import InputError
 from forecast.common.text import counted
@@ -85,6 +87,16 @@ EFFECT = {
     "data.missing_values": "reads {what} as empty",
 }
 """Effect of an option that accepts flaws; `what` is what it changes."""
+
+
+def refuse_first(bad: np.ndarray, rows: np.ndarray, where: str, problem: Callable[[int, int], str]) -> None:
+    """Raise InputError for the first row at which `bad` (N,) is true.
+
+    `problem` returns the message after the place, from the index of the row and the number of such rows.
+    """
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise InputError(f"{where}, row {rows[place]}: {problem(place, int(bad.sum()))}")
 
 
 def refuse(flaws: Sequence[Flaw], more: str | None = None) -> None:

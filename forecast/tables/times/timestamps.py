@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import Choice, Flaw, value_word
+from forecast.tables.flaws import Choice, Flaw, refuse_first, value_word
 from forecast.tables.times.forms import (
     CONVERTED,
     EPOCHS,
@@ -85,9 +85,7 @@ def parse_times(
     if not isinstance(column.dtype, pd.PeriodDtype) and not pd.api.types.is_datetime64_any_dtype(column.dtype):
         text = to_text(column)
         empty = empty | (text == "").to_numpy()
-    if empty.any():
-        count = int(empty.sum())
-        raise InputError(f"{where}, row {rows[empty.argmax()]}: no date ({count} empty in total): fill it in")
+    refuse_first(empty, rows, where, lambda _, count: f"no date ({count} empty in total): fill it in")
     notes: tuple[str, ...] = ()
     if text is not None and date_format is not None:
         exact = pd.api.types.is_numeric_dtype(column.dtype)
@@ -106,12 +104,10 @@ def parse_times(
 
 def _within_range(index: pd.DatetimeIndex, rows: np.ndarray, where: str) -> pd.DatetimeIndex:
     plain = index.tz_localize(None)
-    outside = np.flatnonzero((plain < _FIRST) | (plain >= _LAST))
-    if outside.size:
-        place = outside[0]
-        raise InputError(
-            f"{where}, row {rows[place]}: {plain[place]} is outside the years 1678 to 2261: correct the year"
-        )
+    outside = np.asarray((plain < _FIRST) | (plain >= _LAST))
+    refuse_first(
+        outside, rows, where, lambda place, _: f"{plain[place]} is outside the years 1678 to 2261: correct the year"
+    )
     return index.as_unit("ns")
 
 
@@ -208,11 +204,9 @@ def _has_several_offsets(text: pd.Series, rows: np.ndarray, where: str) -> bool:
     zoned = text.str.contains(_ENDS_IN_ZONE, regex=True).to_numpy(dtype=bool)
     if not zoned.any():
         return False
-    if not zoned.all():
-        place = int(np.argmin(zoned))
-        raise InputError(
-            f"{where}, row {rows[place]}: {text.iloc[place]!r} has no UTC offset, other rows have: add one to all"
-        )
+    refuse_first(
+        ~zoned, rows, where, lambda place, _: f"{text.iloc[place]!r} has no UTC offset, other rows have: add one to all"
+    )
     return bool(text.str.extract(f"({ZONE_AT_END})", expand=False).str.strip().nunique() > 1)
 
 
@@ -239,11 +233,13 @@ def _parse_formatted(
         index = read_numbers(pd.to_numeric(text, errors="coerce"), date_format)
     else:
         index, notes = read_as(text, date_format)
-    unread = np.asarray(index.isna())
-    if unread.any():
-        place = int(np.argmax(unread))
-        raise InputError(
-            f"{where}, row {rows[place]}: {text.iloc[place]!r} does not match data.date_format={date_format} "
-            f"({int(unread.sum())} such cells): correct the date or the format"
-        )
+    cure = "correct the date or the format"
+    refuse_first(
+        np.asarray(index.isna()),
+        rows,
+        where,
+        lambda place, count: (
+            f"{text.iloc[place]!r} does not match data.date_format={date_format} ({count} such cells): {cure}"
+        ),
+    )
     return index, notes

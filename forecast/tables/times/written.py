@@ -25,12 +25,7 @@ _CLOCKS = re.compile(r"(\d{1,2}):(\d{2})-(\d{2}):(\d{2})$")
 
 
 def read_times(
-    column: pd.Series,
-    rows: np.ndarray,
-    where: str,
-    time_format: TimeFormat,
-    *,
-    series: np.ndarray | None = None,
+    column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat, *, series: np.ndarray | None = None
 ) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
     """Return the times of a column in row order, the format, and notes, as `parse_times`, in more spellings.
 
