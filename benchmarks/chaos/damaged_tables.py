@@ -56,7 +56,9 @@ def outcome(path: Path) -> str:
         frame = read_series(path).frame
     except InputError as error:
         return OUTCOMES[0] if len(str(error).splitlines()) == 1 else OUTCOMES[3]
-    same = list(frame.columns) == list(table().columns) and frame.index.equals(table().index.as_unit("ns"))
+    same = list(frame.columns) == list(table().columns) and frame.index.equals(
+        pd.DatetimeIndex(table().index).as_unit("ns")
+    )
     return OUTCOMES[1] if same and np.array_equal(frame, table()) else OUTCOMES[2]
 
 

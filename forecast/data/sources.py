@@ -120,7 +120,7 @@ def _read_file(path: Path, config: DataSettings, too_few: Callable[[int], str | 
     """Return the series in a file; a refusal that is a choice of options also names the other problems."""
     roles, reading = config.roles, replace(config.reading, too_few=too_few)
 
-    def problems(changes: Mapping[str, str]) -> Sequence[InputError]:
+    def problems(changes: Mapping[str, Any]) -> Sequence[InputError]:
         try:
             _read_file(path, replace(config, **changes), too_few, read)
         except Flaws as error:

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Flaws(InputError):
 class Choice(InputError):
     """A problem with several options of which a user must choose one, as changes of the `data` group."""
 
-    def __init__(self, message: str, options: Sequence[Mapping[str, str]]) -> None:
+    def __init__(self, message: str, options: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(message)
         self.options = options
 

@@ -57,7 +57,7 @@ def as_numbers(column: pd.Series) -> np.ndarray:
     """Return the numbers of a column of text or of mixed cells, (N,), NaN for other cells; equal cells once."""
     codes, cells = distinct(column)
     numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    return np.append(numbers, np.nan)[codes]  # the code of an empty cell is -1
+    return np.asarray(np.append(numbers, np.nan)[codes])  # the code of an empty cell is -1
 
 
 def find_marks(column: pd.Series, numbers: np.ndarray) -> Mapping[str, int]:

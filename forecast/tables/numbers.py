@@ -56,7 +56,7 @@ def to_numbers(
         except Flaw as other:
             if name in numeric:
                 other = Flaw(other.source, other.where, other.problem, _AS_TRAINED)
-            elif other.where != where and (found := find_marks(column, numbers)):
+            elif numbers is not None and other.where != where and (found := find_marks(column, numbers)):
                 marked.append((other, found))
             elif name in covariates:
                 cure = (
@@ -64,7 +64,7 @@ def to_numbers(
                 )
                 other = Flaw(other.source, other.where, other.problem, cure, list_word("data.categorical", [name]))
             flaws.append(other)
-            if name not in needed and (other.where == where or np.isnan(numbers).all()):
+            if name not in needed and (numbers is None or other.where == where or np.isnan(numbers).all()):
                 useless.append((name, other))
             continue
         flaw = _flaw_of(values[:, place], rows, source, where, empty_allowed or name in may_be_empty)
