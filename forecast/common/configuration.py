@@ -77,13 +77,13 @@ def check_hydra_words(words: Iterable[str]) -> None:
             raise InputError(f"{word}: targets are not allowed here: choose hydra/launcher or hydra/sweeper")
 
 
-def compose_words(words: Sequence[str], folder: Path | None = None) -> DictConfig:
-    """Return the configuration that Hydra composes from the overrides of one training."""
+def compose_words(words: Sequence[str], folder: Path | None = None, name: str = "config") -> DictConfig:
+    """Return the configuration that Hydra composes from a file and overrides, those of one training."""
     check_hydra_words(words)
     words = without_null(words)
     try:
         with initialize_config_dir(str(folder or configuration_folder()), version_base="1.3"):
-            return compose("config", words)
+            return compose(name, words)
     except (*COMPLAINTS, ValueError) as error:  # ValueError: a number or boolean as the choice of a group
         raise InputError(one_line(error, words)) from None
 

@@ -21,12 +21,15 @@ from forecast.data.large import is_large, read_large
 from forecast.data.settings import DIAGNOSTIC, GENERATED, SYNTHETIC, DataSettings
 from forecast.tables.download import data_folders, locate
 from forecast.tables.draft import check_present
-from forecast.tables.files import Upload
-from forecast.tables.flaws import Flaws, value_word
+from forecast.tables.files import Upload, read_table
+from forecast.tables.flaws import Choice, Flaws, value_word
 from forecast.tables.formats.folders import Folder
+from forecast.tables.formats.layout import Layout
 from forecast.tables.formats.unpacking import content_sha256
 from forecast.tables.roles import KNOWN, PAST, Roles, static_values
-from forecast.tables.series import Series, read_series, series_from_frame
+from forecast.tables.series import Series, series_from_frame
+
+Reader = Callable[[Path | Upload, Layout], pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,15 @@ class Source:
 
 
 def load_source(
-    config: DataSettings, too_few: Callable[[int], str | None] = lambda rows: None, sent: Upload | None = None
+    config: DataSettings,
+    too_few: Callable[[int], str | None] = lambda rows: None,
+    sent: Upload | None = None,
+    read: Reader = read_table,
 ) -> Source:
     """Read the series that the `data` group names, or the table that was `sent`, and check the roles of its columns.
 
-    `too_few` returns why a table with so many rows is too short; None: it is not.
+    `too_few` returns why a table with so many rows is too short; None: it is not. `read` returns the raw table of a
+    file.
     """
     roles, reading = config.roles, replace(config.reading, too_few=too_few)
     roles.check()
@@ -83,13 +90,13 @@ def load_source(
         frame = held_table(config.seed, config.rows)
         series = series_from_frame(frame, roles, reading, source="the generated series")
     elif sent is not None:
-        series = read_series(sent, roles, reading)
+        series = _read_file(sent, config, too_few, read)
         _check_date_format_acts(config, series, sent)
     else:
         path = _path(config)
         digest = data_digest(path)  # before the file is read, since it may grow later
         try:
-            series = (read_large if is_large(path, roles, reading) else read_series)(path, roles, reading)
+            series = _read_file(path, config, too_few, read)
         except Flaws as error:
             error.args = (f"{error}; to see the whole table: forecast data {shlex.quote(str(path))}",)
             raise
@@ -113,6 +120,28 @@ def load_source(
     roles = replace(roles, targets=targets, static=static_values(static, targets))
     whole = _whole_targets(series, targets) if config.whole_numbers else ()
     return Source(series, roles, path, digest, cycles, holidays, origins, whole)
+
+
+def _read_file(path: Path | Upload, config: DataSettings, too_few: Callable[[int], str | None], read: Reader) -> Series:
+    """Return the series in a file; a refusal that is a choice of options also names the other problems."""
+    roles, reading = config.roles, replace(config.reading, too_few=too_few)
+
+    def problems(changes: Mapping[str, Any]) -> Sequence[InputError]:
+        try:
+            _read_file(path, replace(config, **changes), too_few, read)
+        except Flaws as error:
+            return error.flaws
+        except InputError as error:
+            return [error]
+        return []
+
+    try:
+        if isinstance(path, Path) and is_large(path, roles, reading):
+            return read_large(path, roles, reading)
+        return series_from_frame(read(path, reading.layout), roles, reading, source=str(path))
+    except Choice as choice:
+        choice.add([problems(option) for option in choice.options if replace(config, **option) != config])
+        raise
 
 
 def data_digest(path: Path) -> str | None:

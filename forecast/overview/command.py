@@ -30,12 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("table", type=Path, help="a file that a training can read")
     parser.add_argument("options", nargs="*", metavar="option", help="options of the table, such as data.decimal=','")
-    parser.add_argument(
-        "--write",
-        type=Path,
-        metavar="file",
-        help="write the table as understood, such as tidy.xlsx",
-    )
+    parser.add_argument("--write", type=Path, metavar="file", help="write the table as understood, such as tidy.xlsx")
     parser.add_argument("--picture", type=Path, metavar="file", help=f"the picture; default: the table's name{PICTURE}")
     options = parser.parse_intermixed_args(arguments)
     return finish(lambda: overview(options.table, options.options, options.write, options.picture))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.data.settings import DataSettings
-from forecast.data.sources import load_source
+from forecast.data.sources import Reader, load_source
 from forecast.tables.files import Upload
+from forecast.tables.files import read_table as read_raw
 from forecast.tables.flaws import value_word
 from forecast.tables.sentinels import find_sentinels
 from forecast.tables.series import Series
@@ -58,11 +59,14 @@ def understand(path: Path | Upload, words: Sequence[str] = ()) -> Understanding:
     Options by which a refusal says that the table can be accepted as it is are added, one refusal after the other.
     Raise InputError if a user must decide something, or correct the file.
     """
+    raw = cache(lambda layout: read_raw(path, layout))  # once for all attempts
     found: list[str] = []
     problems: list[str] = []
     while True:
         try:
-            return Understanding(_read(path, [*words, *found]), tuple(found), tuple(problems))
+            return Understanding(
+                _read(path, [*words, *found], lambda _, layout: raw(layout)), tuple(found), tuple(problems)
+            )
         except InputError as error:
             new = [word for word in error.words if word not in found]
             if not new or len(problems) == MOST_WORDS:
@@ -118,19 +122,19 @@ def _key(word: str) -> str:
     return word.partition("=")[0]
 
 
-def _read(path: Path | Upload, words: Sequence[str]) -> Series:
-    """Return the series of `data=csv data.path=…` with more options."""
+def _read(path: Path | Upload, words: Sequence[str], read: Reader) -> Series:
+    """Return the series of `data=csv data.path=…` with more options; `read` returns its raw table."""
     settings = _settings(tuple(word if word.startswith("data.") else f"data.{word}" for word in words))
     if isinstance(path, Upload):
-        return load_source(settings, sent=path).series
-    return load_source(replace(settings, path=str(path))).series
+        return load_source(settings, sent=path, read=read).series
+    return load_source(replace(settings, path=str(path)), read=read).series
 
 
 @lru_cache(maxsize=64)
 def _settings(words: tuple[str, ...]) -> DataSettings:
-    """Return the `data` group of options; Hydra takes a quarter of a second."""
-    data = plain_values(compose_words(["data=csv", "data.path=table", "data.name=table", *words]))["data"]
-    return DataSettings.parse(data)
+    """Return the `data` group of options; Hydra takes time."""
+    data = compose_words(["data.path=table", "data.name=table", *words], name="data/csv")
+    return DataSettings.parse(plain_values(data)["data"])
 
 
 @dataclass(frozen=True)
@@ -213,9 +217,8 @@ def table_of(series: Series) -> pd.DataFrame:
     """Return the series as a table, labels as text, gaps as empty cells, and the ids of a panel in front."""
     frame = series.measured.copy()
     for name, labels in series.labels.items():
-        codes = frame[name].to_numpy(np.float64)
-        known = np.isfinite(codes)
-        frame[name] = [labels[int(code)] if seen else None for code, seen in zip(codes, known, strict=True)]
+        codes = np.nan_to_num(frame[name].to_numpy(np.float64), nan=-1.0).astype(np.int64)
+        frame[name] = np.array([*labels, None], dtype=object)[codes]
     if series.ids is None:
         return frame
     kept = np.flatnonzero(np.arange(len(frame)) >= series.ids.first_rows[series.ids.of_rows])  # without the padding

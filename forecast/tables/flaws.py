@@ -2,7 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from forecast.common.errors import InputError
 from forecast.common.text import counted
@@ -16,6 +19,29 @@ _WORDS_OF_HYDRA = ("null", "true", "false", "nan", "inf")
 
 class Flaws(InputError):
     """Several problems of one table."""
+
+    flaws: Sequence["Flaw"] = ()
+
+
+class Choice(InputError):
+    """A problem with several options of which a user must choose one, as changes of the `data` group."""
+
+    def __init__(self, message: str, options: Sequence[Mapping[str, Any]]) -> None:
+        super().__init__(message)
+        self.options = options
+
+    def add(self, found: Sequence[Sequence[InputError]]) -> None:
+        """Add to the message the problems that the table also has; `found` are those after each option.
+
+        They are the same after each option by which options can accept all of them.
+        """
+        open_ones = [errors for errors in found if all(error.words or isinstance(error, Choice) for error in errors)]
+        texts = [{str(error) for error in errors} for errors in open_ones]
+        if shared := [error for error in (open_ones or [[]])[0] if all(str(error) in other for other in texts)]:
+            more = (
+                str(shared[0]) if len(shared) == 1 else _complaint([flaw for flaw in shared if isinstance(flaw, Flaw)])
+            )
+            self.args = (f"{self}; also, {more}",)
 
 
 class Flaw(InputError):
@@ -64,6 +90,16 @@ EFFECT = {
 """Effect of an option that accepts flaws; `what` is what it changes."""
 
 
+def refuse_first(bad: np.ndarray, rows: np.ndarray, where: str, problem: Callable[[int, int], str]) -> None:
+    """Raise InputError for the first row at which `bad` (N,) is true.
+
+    `problem` returns the message after the place, from the index of the row and the number of such rows.
+    """
+    if bad.any():
+        place = int(np.argmax(bad))
+        raise InputError(f"{where}, row {rows[place]}: {problem(place, int(bad.sum()))}")
+
+
 def refuse(flaws: Sequence[Flaw], more: str | None = None) -> None:
     """Raise one error that lists all flaws and the options that accept them, after a problem `more` of another kind.
 
@@ -75,6 +111,7 @@ def refuse(flaws: Sequence[Flaw], more: str | None = None) -> None:
         raise flaws[0]
     if flaws:
         error = Flaws(_complaint(flaws))
+        error.flaws = flaws
         if all(flaw.word is not None for flaw in flaws):
             error.words = tuple(dict.fromkeys(word for flaw in flaws for word in flaw.words))
         raise error

@@ -1,7 +1,8 @@
 """Covariates that are not numbers: booleans become 0 and 1, text and other labels become numbers of a list."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pandas as pd
 from forecast.common.spreadsheet import unguard
 from forecast.common.text import counted, is_plain
 from forecast.tables.flaws import Flaw
+from forecast.tables.marks import as_numbers, distinct
 
 
 def encode_covariates(
@@ -32,7 +34,7 @@ def encode_covariates(
         if name in numeric:
             encoded[name] = column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(_truth)
         elif name in categorical or isinstance(table[name].dtype, pd.CategoricalDtype) or _is_text(column):
-            codes, values = pd.factorize(column.map(label_of, na_action="ignore"), use_na_sentinel=True)
+            codes, values = pd.factorize(_of_each(column, label_of), use_na_sentinel=True)
             labels[name] = tuple(str(value) for value in values)
             if bad := [label for label in labels[name] if not is_plain(label)]:
                 row = rows[int(np.argmax(codes == labels[name].index(bad[0])))]
@@ -103,18 +105,25 @@ def _without_blanks(column: pd.Series) -> pd.Series:
     """Return the column with blank text as an empty cell."""
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
         return column
-    plain = column.astype(object)
-    return plain.mask(plain.map(lambda cell: isinstance(cell, str) and not cell.strip()).astype(bool))
+    blank = _of_each(column, lambda cell: isinstance(cell, str) and not cell.strip())
+    return column.astype(object).mask(blank.eq(True))
+
+
+def _of_each(column: pd.Series, function: Callable[[Any], object]) -> pd.Series:
+    """Return a function of each cell, NaN for an empty one; of equal text once, not of 1 and True."""
+    codes, cells = distinct(column)
+    if column.dtype == object and not all(isinstance(cell, str) for cell in cells):
+        return column.map(function, na_action="ignore")
+    return pd.Series(np.array([*map(function, cells), np.nan], dtype=object)[codes], column.index)
 
 
 def _is_text(column: pd.Series) -> bool:
     """Return whether the column holds text, none of its cells is a number, and at most half are like numbers."""
     if pd.api.types.infer_dtype(column, skipna=True) not in ("string", "mixed", "mixed-integer"):
         return False
-    if pd.to_numeric(column, errors="coerce").notna().any():
+    if not np.isnan(as_numbers(column)).all():
         return False
-    cells = column.dropna().astype(str)
-    return bool(cells.map(lambda cell: _NUMBER_LIKE.match(cell) is not None).mean() <= 0.5)
+    return bool(_of_each(column.dropna(), lambda cell: _NUMBER_LIKE.match(str(cell)) is not None).mean() <= 0.5)
 
 
 _POWER, _OTHERS = "[kMGT]?Wh|[kMG]W|[kMm]V|[kMG]?Hz", "[hkM]?Pa|m?bar|kg|[mck]m[23²³]?|k?m/[sh]|mph|min|ms"

@@ -45,13 +45,29 @@ def shown_marks(marks: Sequence[Mark]) -> str:
     return ", ".join(repr(mark) if isinstance(mark, str) else f"{mark:g}" for mark in marks)
 
 
-def find_marks(column: pd.Series) -> Mapping[str, int]:
+def distinct(column: pd.Series) -> tuple[np.ndarray, Any]:
+    """Return the place of each cell in the distinct ones, (N,), -1 if it is empty, and those."""
+    try:
+        return pd.factorize(column)
+    except TypeError:  # lists are no keys
+        return np.arange(len(column)), column.array
+
+
+def as_numbers(column: pd.Series) -> np.ndarray:
+    """Return the numbers of a column of text or of mixed cells, (N,), NaN for other cells; equal cells once."""
+    codes, cells = distinct(column)
+    numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    return np.asarray(np.append(numbers, np.nan)[codes])  # the code of an empty cell is -1
+
+
+def find_marks(column: pd.Series, numbers: np.ndarray) -> Mapping[str, int]:
     """Return the texts of a column of numbers that may mean missing, and how often each occurs.
 
-    They are few, and have no digit, unless it is an error value of a spreadsheet such as #DIV/0!. The column has more
-    different numbers than texts. Nothing is returned for a column with any other text.
+    `numbers` (N,) are those of `as_numbers`. The texts are few, and have no digit, unless it is an error value of a
+    spreadsheet such as #DIV/0!. The column has more different numbers than texts. Nothing is returned for a column with
+    any other text.
     """
-    is_number = pd.to_numeric(column, errors="coerce").notna()
+    is_number = ~np.isnan(numbers)
     texts = column[column.notna() & ~is_number].astype(str).str.strip()
     counts = texts[texts != ""].value_counts(sort=False)
     marks = [str(mark) for mark in counts.index[: MOST + 1]]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw, list_word
-from forecast.tables.marks import Mark, find_marks, marks_word, shown_marks
+from forecast.tables.marks import Mark, as_numbers, find_marks, marks_word, shown_marks
 from forecast.tables.times.frequency import ways_to_fill
 
 LARGEST_NUMBER = float(np.finfo(np.float32).max)
@@ -49,13 +49,14 @@ def to_numbers(
     flaws, useless = [], []
     marked: list[tuple[Flaw, Mapping[str, int]]] = []
     for place, name in enumerate(table.columns):
-        where = f", column {name!r}"
+        where, column = f", column {name!r}", table[name]
+        numbers = None if pd.api.types.is_numeric_dtype(column.dtype) else as_numbers(column)
         try:
-            values[:, place] = _parse(table[name], rows, source, where)
+            values[:, place] = _parse(column, numbers, rows, source, where)
         except Flaw as other:
             if name in numeric:
                 other = Flaw(other.source, other.where, other.problem, _AS_TRAINED)
-            elif found := find_marks(table[name]):
+            elif numbers is not None and other.where != where and (found := find_marks(column, numbers)):
                 marked.append((other, found))
             elif name in covariates:
                 cure = (
@@ -63,7 +64,7 @@ def to_numbers(
                 )
                 other = Flaw(other.source, other.where, other.problem, cure, list_word("data.categorical", [name]))
             flaws.append(other)
-            if name not in needed and (other.where == where or not _has_number(table[name])):
+            if name not in needed and (numbers is None or other.where == where or np.isnan(numbers).all()):
                 useless.append((name, other))
             continue
         flaw = _flaw_of(values[:, place], rows, source, where, empty_allowed or name in may_be_empty)
@@ -119,21 +120,15 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
     return None
 
 
-def _has_number(column: pd.Series) -> bool:
-    numbers = pd.to_numeric(column, errors="coerce")
-    return bool(numbers.notna().any())
-
-
-def _parse(column: pd.Series, rows: np.ndarray, source: str, where: str) -> np.ndarray:
-    """Return the numbers of one column, NaN where a cell is empty."""
+def _parse(column: pd.Series, numbers: np.ndarray | None, rows: np.ndarray, source: str, where: str) -> np.ndarray:
+    """Return the numbers of one column, NaN where a cell is empty; `numbers` (N,) are those of a column of text."""
     kind = pd.api.types
     if kind.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         raise Flaw(source, where, "holds true and false, not numbers", "write 1 and 0, or leave it out of data.targets")
     if kind.is_complex_dtype(column.dtype) or column.dtype.kind in "mM":
         raise Flaw(source, where, f"holds {column.dtype}, not numbers", "leave it out of data.targets")
-    if kind.is_numeric_dtype(column.dtype):
+    if numbers is None:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     unread = np.flatnonzero(np.isnan(numbers) & column.notna().to_numpy())
     for place in unread:
         text = str(column.iloc[place])

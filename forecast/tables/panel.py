@@ -12,11 +12,10 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.text import counted, is_plain
 from forecast.tables.draft import Draft
-from forecast.tables.flaws import Flaw, list_word, refuse
+from forecast.tables.flaws import Flaw, refuse
 from forecast.tables.labels import decode_labels, encode_covariates, label_of
 from forecast.tables.numbers import has_value, to_numbers
-from forecast.tables.repair import DOUBLED_WORD, merge_columns, merge_rows
-from forecast.tables.roles import USUAL_IDS
+from forecast.tables.repair import DOUBLED_WORD, Filled, filled_note, merge_columns, merge_rows
 from forecast.tables.times.buckets import Buckets, into_buckets
 from forecast.tables.times.frequency import grid_places, ways_to_fill, whole_grid
 from forecast.tables.times.irregular import find_step
@@ -117,15 +116,6 @@ def shown_id(columns: Sequence[str], labels: Id) -> str:
     return ", ".join(f"{name} {label!r}" for name, label in zip(columns, labels, strict=True))
 
 
-def find_ids(draft: Draft) -> tuple[str, ...]:
-    """Return the id columns: those that are named, or else one with a usual name whose values repeat."""
-    if draft.roles.ids or draft.reading.merges_by is not None:
-        return tuple(draft.roles.ids)
-    given = {draft.time_column, *draft.roles.covariates, *(draft.roles.targets or ())}
-    usual = [name for name in USUAL_IDS if name in draft.table.columns and name not in given]
-    return tuple(name for name in usual if 0 < 2 * draft.table[name].nunique() <= len(draft.table))[:1]
-
-
 @dataclass(frozen=True)
 class Coded:
     """The id of each row of a draft: `codes` (N,) are places in `names`, which are sorted."""
@@ -136,7 +126,11 @@ class Coded:
 
     def of(self, place: int) -> str:
         """Return the id of a row for a message."""
-        return shown_id(self.columns, self.names[int(self.codes[place])])
+        return self.shown(self.codes[place])
+
+    def shown(self, code: int) -> str:
+        """Return the id of a code for a message."""
+        return shown_id(self.columns, self.names[code])
 
     def at(self, kept: np.ndarray) -> "Coded":
         """Return the ids of the rows where a mask is true."""
@@ -245,10 +239,7 @@ def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, 
 
 
 def usable_rows(draft: Draft, coded: Coded) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Return masks of the rows from the first to the last target value of each series and of those after it, and notes.
-
-    Each mask has the shape (N,).
-    """
+    """Return masks (N,) of the rows from the first to the last target value of each id, of those after, and notes."""
     measured, times, codes = has_value(draft.table, draft.targets), draft.times.asi8, coded.codes
     limits = np.iinfo(np.int64)
     first, last = np.full(len(coded.names), limits.max), np.full(len(coded.names), limits.min)
@@ -268,16 +259,11 @@ def usable_rows(draft: Draft, coded: Coded) -> tuple[np.ndarray, np.ndarray, tup
     return inside, ahead, tuple(notes)
 
 
-def ids_of(coded: Coded, piece: Piece) -> tuple[Id, ...]:
-    """Return the id of each row."""
-    return tuple(coded.names[code] for code in piece.codes.tolist())
-
-
 def panel_step(draft: Draft, piece: Piece, coded: Coded) -> tuple[Piece, str, tuple[str, ...]]:
     """Return the rows, the step of the series with the most rows, or the one that is named, and notes on it."""
     reading, longest = draft.reading, int(np.bincount(piece.codes).argmax())
     own = piece.codes == longest
-    where = f"{draft.source}, {_series(coded, longest)}"
+    where = f"{draft.source}, {coded.shown(longest)}"
     found = find_step(
         piece.times[own], reading.step, piece.rows[own], where, fills=reading.policies.fills, gaps_allowed=True
     )
@@ -289,7 +275,7 @@ def panel_step(draft: Draft, piece: Piece, coded: Coded) -> tuple[Piece, str, tu
         place = int(np.argmax(twice))
         raise InputError(
             f"{draft.source}, rows {piece.rows[place]} and {piece.rows[place + 1]}: both are "
-            f"{_series(coded, int(piece.codes[place]))} on {days.times[place]:%Y-%m-%d}, others have one row a day: "
+            f"{coded.shown(piece.codes[place])} on {days.times[place]:%Y-%m-%d}, others have one row a day: "
             "keep one row a day, or train with data.resample=1D"
         )
     return days, found.step, found.notes
@@ -311,17 +297,12 @@ def buckets_of_panel(piece: Piece, draft: Draft) -> tuple[Piece, tuple[str, ...]
         used += found.stop - low
     places, rows = np.concatenate(firsts), piece.at(kept)
     values = merge_columns(rows.values, places, resampling.rules(draft.chosen, list(draft.labels)))
-    notes = [
-        f"{len(rows.codes):,} rows became {counted(len(places), 'bucket')} of {resampling.resample} (data.resample)"
-    ]
+    became = f"{counted(len(places), 'bucket')} of {resampling.resample}"
+    notes = [f"{len(rows.codes):,} rows became {became} (data.resample)"]
     if not kept.all():
         notes.append(f"{counted(int((~kept).sum()), 'row')} in buckets that are not complete were left out")
     times = pd.DatetimeIndex(starts[0].append(starts[1:]))
     return Piece(rows.codes[places], times, values, rows.rows[places]), tuple(notes)
-
-
-def _series(coded: Coded, place: int) -> str:
-    return shown_id(coded.columns, coded.names[place])
 
 
 def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[np.ndarray, pd.DatetimeIndex]:
@@ -334,7 +315,7 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
         places = grid_places(union, frequency, piece.rows[first], source)
     except Flaw as flaw:
         stray = [place for place in first if flaw.where == f", row {piece.rows[place]}"]
-        where = f"{flaw.where}, {_series(coded, piece.codes[stray[0]])}" if stray else flaw.where
+        where = f"{flaw.where}, {coded.shown(piece.codes[stray[0]])}" if stray else flaw.where
         raise Flaw(flaw.source, where, flaw.problem, flaw.cure) from None
     steps = places.astype(np.int32)[seen]
     ahead, codes, inside = np.diff(steps), piece.codes[1:], np.diff(piece.codes) == 0
@@ -343,7 +324,7 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
     longer = gaps[(gaps["min"] > 1) & (gaps["size"] > 1)]
     if len(longer):
         raise InputError(
-            f"{source}, {_series(coded, int(longer.index[0]))}: its rows are at least {longer['min'].iloc[0]} steps of "
+            f"{source}, {coded.shown(longer.index[0])}: its rows are at least {longer['min'].iloc[0]} steps of "
             f"{frequency} apart, the step of most rows ({len(longer):,} such series): bring all series to one step, or "
             "forecast them in files of their own"
         )
@@ -362,22 +343,8 @@ def with_last_buckets(draft: Draft, coded: Coded, inside: np.ndarray, after: np.
     return np.asarray(numbers >= last[coded.codes])
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A panel with a row for every step of each series.
-
-    `values` (N, C) are filled, and `observed` (N, C) is False there; None if nothing was.
-    """
-
-    ids: Ids
-    times: pd.DatetimeIndex
-    values: np.ndarray
-    observed: np.ndarray | None
-    notes: tuple[str, ...] = ()
-
-
-def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: pd.DatetimeIndex) -> Grid:
-    """Return the panel on its grid; refuse gaps, or fill them by the policy, each series by itself."""
+def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: pd.DatetimeIndex) -> tuple[Ids, Filled]:
+    """Return the series of a panel and a row for each of their steps; refuse gaps, or fill them within each series."""
     how = draft.reading.policies.missing
     borders = np.flatnonzero(np.diff(piece.codes, prepend=-1))
     used, present = piece.codes[borders], np.diff(np.append(borders, len(steps)))
@@ -391,14 +358,13 @@ def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: p
     if (lengths != present).any():
         _refuse_gaps(draft, piece, ids, steps, codes, lengths - present)
     times = grid[ids.steps_of_rows]
-    if len(steps) == offsets[-1]:
-        values = piece.values
-    else:
+    values = piece.values
+    if len(steps) != offsets[-1]:
         values = np.full((int(offsets[-1]), piece.values.shape[1]), np.nan)
         values[(offsets[:-1] - first)[codes] + steps] = piece.values
     observed = ~np.isnan(values)
     if observed.all() or how == "error":  # then only labels may be empty
-        return Grid(ids, times, values, None)
+        return ids, Filled(times, values, None)
     values = np.asfortranarray(values.copy())
     held = {draft.chosen.index(name) for name in (*draft.roles.known, *draft.labels)}
     for place in np.flatnonzero(~observed.all(0)):
@@ -407,10 +373,7 @@ def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: p
         values[:, place] = fill_by_series(values[:, place], observed[:, place], ids, linear=linear)
     absent = int(offsets[-1]) - len(steps)
     partial = int((~observed.all(1)).sum()) - absent
-    kinds = [(absent, "missing row", ""), (partial, "row", " with empty cells")]
-    filled = " and ".join(counted(count, what) + more for count, what, more in kinds if count)
-    note = f"{filled} filled (data.missing={how}): {int((~observed).sum()):,} of {observed.size:,} values"
-    return Grid(ids, times, values, observed, (note,))
+    return ids, Filled(times, values, observed, (filled_note(absent, partial, observed, how),))
 
 
 def _refuse_gaps(
@@ -458,11 +421,9 @@ def fill_by_series(column: np.ndarray, seen: np.ndarray, ids: Ids, *, linear: bo
     after = np.minimum.accumulate(np.where(seen, place, len(column))[::-1])[::-1]
     leads, trails = before < ids.offsets[:-1][series], after >= ids.offsets[1:][series]
     filled = column[np.where(leads, after.clip(max=len(column) - 1), before)]
-    if not linear:
-        return np.asarray(filled)
-    between = ~seen & ~leads & ~trails
-    line = np.interp(place[between], place[seen], column[seen])
-    filled[between] = line
+    if linear:
+        between = ~seen & ~leads & ~trails
+        filled[between] = np.interp(place[between], place[seen], column[seen])
     return np.asarray(filled)
 
 
@@ -485,14 +446,12 @@ def numbers_of(draft: Draft, *, empty_allowed: bool = False) -> tuple[np.ndarray
 
 def refuse_with_ids(flaws: Sequence[Flaw], coded: Coded, rows: np.ndarray) -> None:
     """Raise one error that lists all flaws, with the id of each row that they name."""
-    named = []
     for flaw in flaws:
         _, found, row = flaw.where.rpartition("row ")
         if found and row.isdecimal() and len(place := np.flatnonzero(rows == int(row))):
             flaw.where = f"{flaw.where}, {coded.of(int(place[0]))}"
             flaw.args = (f"{flaw.source}{flaw.where}: {flaw.problem}: {flaw.cure}",)
-        named.append(flaw)
-    refuse(named)
+    refuse(flaws)
 
 
 def first_cells(column: pd.Series, coded: Coded) -> tuple[np.ndarray, np.ndarray]:
@@ -500,8 +459,9 @@ def first_cells(column: pd.Series, coded: Coded) -> tuple[np.ndarray, np.ndarray
 
     Where an id has a value, an empty cell differs too.
     """
-    values, codes = pd.factorize(column)[0], coded.codes
-    present = np.flatnonzero(values >= 0)[::-1]
+    is_plain_number = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
+    values, codes = column.to_numpy() if is_plain_number else pd.factorize(column)[0], coded.codes
+    present = np.flatnonzero(column.notna())[::-1]
     first = np.full(len(coded.names), -1)
     first[codes[present]] = present  # the last assignment counts, which is the first row
     own = first[codes]
@@ -533,24 +493,12 @@ def _static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
             f"{draft.rows[before]}: a static covariate has one value for each id: correct it, or leave the column out "
             "of data.static_covariates"
         )
-    rows = draft.rows[np.maximum(first, 0)]
+    rows, marks = draft.rows[np.maximum(first, 0)], draft.reading.policies.missing_values
     cells = pd.DataFrame({name: pd.Series(column.array.take(first, allow_fill=True))})
     for categorical in (name in roles.categorical, True):  # text that is no number is a label
         table, labels = encode_covariates(cells, [name], [name] * categorical, rows, draft.source, roles.numeric)
-        values, flaws = to_numbers(
-            table,
-            rows,
-            draft.source,
-            empty_allowed=True,
-            covariates=[name],
-            marks=draft.reading.policies.missing_values,
-        )
+        values, flaws = to_numbers(table, rows, draft.source, empty_allowed=True, covariates=[name], marks=marks)
         if not flaws:
             break
     refuse(flaws)
     return decode_labels(pd.DataFrame(values, columns=[name]), labels)[name].to_numpy()
-
-
-def id_word(columns: Sequence[str]) -> str:
-    """Return the option that names id columns."""
-    return list_word("data.id_columns", columns)

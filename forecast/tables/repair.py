@@ -223,10 +223,14 @@ def whole_table(
     if observed.all():
         return Filled(times, values, None, notes)
     partial = int((~observed.all(1) & ~absent).sum())
-    kinds = [(int(absent.sum()), "missing row", ""), (partial, "row", " with empty cells")]
-    rows_filled = " and ".join(counted(count, what) + more for count, what, more in kinds if count)
-    note = f"{rows_filled} filled (data.missing={how}): {int((~observed).sum()):,} of {observed.size:,} values"
-    return Filled(times, values, observed, (*notes, note))
+    return Filled(times, values, observed, (*notes, filled_note(int(absent.sum()), partial, observed, how)))
+
+
+def filled_note(absent: int, partial: int, observed: np.ndarray, how: str) -> str:
+    """Return the line on absent rows, and on rows with empty cells, that were filled."""
+    kinds = [(absent, "missing row", ""), (partial, "row", " with empty cells")]
+    rows = " and ".join(counted(count, what) + more for count, what, more in kinds if count)
+    return f"{rows} filled (data.missing={how}): {int((~observed).sum()):,} of {observed.size:,} values"
 
 
 def _refuse_mostly_missing(

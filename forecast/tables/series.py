@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,20 +27,17 @@ from forecast.tables.draft import (
     without_empty_rows,
 )
 from forecast.tables.files import read_table, rows_at_end
-from forecast.tables.flaws import Flaw, refuse
+from forecast.tables.flaws import Flaw, list_word, refuse
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.labels import decode_labels, name_empty_cells
 from forecast.tables.long_tables import name_several_series
-from forecast.tables.numbers import rows_ahead, to_numbers, trailing_note
+from forecast.tables.numbers import rows_ahead, trailing_note
 from forecast.tables.panel import (
     Coded,
     Id,
     Ids,
     buckets_of_panel,
     constant_columns,
-    find_ids,
-    id_word,
-    ids_of,
     numbers_of,
     on_grid,
     panel_step,
@@ -53,7 +52,7 @@ from forecast.tables.panel import (
 from forecast.tables.reading import Reading
 from forecast.tables.repair import STRICT, Filled, Policies, in_buckets, one_row_a_time, whole_table
 from forecast.tables.repair import Rows as RawRows
-from forecast.tables.roles import Roles
+from forecast.tables.roles import USUAL_IDS, Roles
 from forecast.tables.times.buckets import AS_IT_IS, Buckets, Resampling
 from forecast.tables.times.frequency import shown_frequency
 from forecast.tables.times.irregular import Found, find_step
@@ -244,40 +243,57 @@ def series_from_frame(
     draft = with_labels(draft)
     draft, ahead = _without_rows_ahead(draft)
     draft = _with_last_rows(draft)
-    draft, unique = _with_one_row_a_time(*_with_numbers(draft))
+    values, flaws = numbers_of(draft)
+    draft, unique = _with_one_row_a_time(draft.flawed(*flaws), values)
     draft, unique = _with_buckets(draft, unique)
     draft, codes = _with_empty_cells_named(draft, unique[1])
     filled, step, notes = _whole(draft, unique, codes)
     shown = None if reading.frequency is None else shown_frequency(unique[0])
-    index = filled.times.rename(draft.time_column)
+    return _series(
+        draft,
+        filled,
+        step,
+        notes,
+        shown=None if shown == step else shown,
+        merged=draft.merged,
+        ahead=ahead,
+        unread=tuple(name for name in draft.unused if name not in draft.merged),
+        last_rows=reading.last_rows,
+    )
+
+
+def _series(draft: Draft, filled: Filled, step: str, notes: Sequence[str], **more: Any) -> Series:
+    """Return the series of a draft with complete rows; `notes` are those on its step."""
+    reading, index = draft.reading, filled.times.rename(draft.time_column)
     return Series(
         pd.DataFrame(np.asfortranarray(filled.values), index=index, columns=draft.chosen, copy=False),
         step,
         (*draft.lines("file", "panel", "rows", "names", "columns", "times", "marks", "order"), *notes, *filled.notes),
         filled.observed,
-        draft.reading.policies,
-        None if shown == step else shown,
-        draft.merged,
-        draft.labels,
-        ahead,
-        draft.time_format,
-        tuple(name for name in draft.unused if name not in draft.merged),
-        draft.reading.last_rows,
-        layout=draft.reading.layout,
+        reading.policies,
+        labels=draft.labels,
+        time_format=draft.time_format,
+        layout=reading.layout,
         resampling=reading.resampling,
         bounds=reading.bounds,
+        **more,
     )
 
 
 def _with_ids(draft: Draft) -> Draft:
     """Return the draft with the columns that identify series; a usual name in a long table counts as named."""
-    ids = find_ids(draft)
-    if list(ids) == draft.roles.ids:
+    roles, table = draft.roles, draft.table
+    if roles.ids or draft.reading.merges_by is not None:
         return draft
-    chosen, unused = ([name for name in names if name not in ids] for names in (draft.chosen, draft.unused))
-    names = " and ".join(map(repr, ids))
-    draft = replace(draft, chosen=chosen, unused=unused, roles=replace(draft.roles, ids=list(ids)))
-    return draft.noted("panel", [f"{names} identifies the series of a long table ({id_word(ids)})"])
+    given = {draft.time_column, *roles.covariates, *(roles.targets or ())}
+    usual = [name for name in USUAL_IDS if name in table.columns and name not in given]
+    name = next((name for name in usual if 0 < 2 * table[name].nunique() <= len(table)), None)
+    if name is None:
+        return draft
+    chosen, unused = ([other for other in names if other != name] for names in (draft.chosen, draft.unused))
+    draft = replace(draft, chosen=chosen, unused=unused, roles=replace(roles, ids=[name]))
+    word = list_word("data.id_columns", [name])
+    return draft.noted("panel", [f"{name!r} identifies the series of a long table ({word})"])
 
 
 def _of_one_id(draft: Draft) -> Draft:
@@ -307,42 +323,18 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     piece, bucketed = buckets_of_panel(piece, draft)
     outside = reading.bounds.flaws(piece.values, draft.chosen, draft.targets, piece.rows, source)
     refuse_with_ids(outside, coded, draft.rows)
-    labels, _, named = name_empty_cells(
-        piece.values, {name: draft.chosen.index(name) for name in draft.labels}, draft.labels, reading.empty_labels
-    )
+    places = {name: draft.chosen.index(name) for name in draft.labels}
+    labels, _, named = name_empty_cells(piece.values, places, draft.labels, reading.empty_labels)
     piece, step, read_as = panel_step(draft, piece, coded)
-    grid = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
-    names = " and ".join(map(repr, coded.columns))
-    line = f"{len(grid.ids):,} series, identified by {names}, of {_from_to(grid.ids.lengths)} rows"
-    lines = (
-        line,
-        *draft.lines("file", "panel", "rows", "names", "columns", "times", "marks"),
-        *doubled,
-        *bucketed,
-        *cut,
-        *named,
-        *read_as,
-    )
-    return Series(
-        pd.DataFrame(
-            np.asfortranarray(grid.values),
-            index=grid.times.rename(draft.time_column),
-            columns=draft.chosen,
-            copy=False,
-        ),
-        step,
-        (*lines, *cut, *named, *read_as, *grid.notes),
-        grid.observed,
-        reading.policies,
-        labels=labels,
-        ahead=ahead,
-        time_format=draft.time_format,
-        unread=tuple(draft.unused),
-        ids=replace(grid.ids, static=static.iloc[np.unique(piece.codes)].reset_index(drop=True)),
-        layout=reading.layout,
-        resampling=reading.resampling,
-        bounds=reading.bounds,
-    )
+    ids, filled = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
+    ids = replace(ids, static=static.iloc[np.unique(piece.codes)].reset_index(drop=True))
+    names, low, high = " and ".join(map(repr, coded.columns)), int(ids.lengths.min()), int(ids.lengths.max())
+    length = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    line = f"{len(ids):,} series, identified by {names}, of {length} rows"
+    notes = (*doubled, *bucketed, *cut, *named, *read_as)
+    draft = replace(draft, labels=labels)
+    series = _series(draft, filled, step, notes, ahead=ahead, unread=tuple(draft.unused), ids=ids)
+    return replace(series, notes=(line, *series.notes))
 
 
 def _with_static(draft: Draft, coded: Coded) -> tuple[Draft, pd.DataFrame]:
@@ -353,20 +345,14 @@ def _with_static(draft: Draft, coded: Coded) -> tuple[Draft, pd.DataFrame]:
     fixed, chosen = draft.roles.fixed, draft.chosen
     if fixed is None:
         candidates = [*draft.unused, *(chosen if draft.roles.targets is None else ())]
-        fixed = constant_columns(
-            draft.table, coded, [name for name in candidates if name not in draft.roles.covariates]
-        )
+        candidates = [name for name in candidates if name not in draft.roles.covariates]
+        fixed = constant_columns(draft.table, coded, candidates)
         chosen = [name for name in chosen if name not in fixed]
         if not draft.targets or not any(name in chosen for name in draft.targets):
             return draft, static_table(draft, coded, [])  # then they are the values to forecast
     unused = [name for name in draft.unused if name not in fixed]
     static = static_table(draft, coded, [name for name in fixed if name in draft.table])
     return replace(draft, chosen=chosen, unused=unused), static
-
-
-def _from_to(lengths: np.ndarray) -> str:
-    low, high = int(lengths.min()), int(lengths.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
@@ -396,26 +382,16 @@ def _with_last_rows(draft: Draft) -> Draft:
     return draft.kept(kept).noted("rows", notes)
 
 
-def _with_numbers(draft: Draft) -> tuple[Draft, np.ndarray]:
-    """Return the draft with the flaws of its cells, and its values (N, C), float64."""
-    values, flaws = numbers_of(draft)
-    return draft.flawed(*flaws), values
-
-
 def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRows]:
     """Return the draft with a flaw if times are doubled and may not be, and the rows, sorted, one per time."""
-    codes = [draft.chosen.index(name) for name in draft.labels]
-
-    def merged(how: str) -> tuple[RawRows, tuple[str, ...]]:
-        rows = (draft.times, values, draft.rows)
-        return one_row_a_time(rows, how, draft.source, draft.time_column, codes=codes)
-
+    rows, codes = (draft.times, values, draft.rows), [draft.chosen.index(name) for name in draft.labels]
+    merged = partial(one_row_a_time, rows, source=draft.source, time_column=draft.time_column, codes=codes)
     try:
-        unique, notes = merged(draft.reading.policies.duplicates)
-        return draft.noted("order", notes), unique
+        unique, notes = merged(how=draft.reading.policies.duplicates)
     except Flaw as flaw:
-        unique, notes = merged("first")
-        return draft.flawed(with_zone_proposed(flaw, draft.times, draft.time_column)).noted("order", notes), unique
+        draft = draft.flawed(with_zone_proposed(flaw, draft.times, draft.time_column))
+        unique, notes = merged(how="first")
+    return draft.noted("order", notes), unique
 
 
 def _with_buckets(draft: Draft, unique: RawRows) -> tuple[Draft, RawRows]:
@@ -440,6 +416,7 @@ def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[F
     reading = draft.reading
     outside = reading.bounds.flaws(unique[1], draft.chosen, draft.targets, unique[2], draft.source)
     flaws = [*draft.flaws, *outside]
+    held = [draft.chosen.index(name) for name in draft.roles.known]  # a line knows what comes after a horizon
     filled: Filled | None = None
     found = Found(unique[0], "")
     try:
@@ -459,9 +436,7 @@ def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[F
             frequency=found.step,
             source=draft.source,
             codes=codes,
-            held=[
-                draft.chosen.index(name) for name in draft.roles.known
-            ],  # a line over the end of a horizon knows what comes after it
+            held=held,
             kept_rows=reading.kept_rows,
         )
     except Flaw as flaw:
@@ -492,10 +467,8 @@ def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str)
     numeric = [name for name in present if name not in roles.categorical]
     draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
     draft = with_labels(with_marks_as_empty(with_snapped_times(with_times(with_joined_parts(draft)))))
-    if roles.ids:
-        ahead = _known_of_panel(draft, read_ids(draft.table, roles.ids, draft.rows, source), present)
-    else:
-        ahead = _known_ahead(draft, present)
+    coded = read_ids(draft.table, roles.ids, draft.rows, source) if roles.ids else None
+    ahead = _known_ahead(draft, present) if coded is None else _known_of_panel(draft, coded, present)
     return replace(ahead, notes=(*draft.lines("names", "rows", "columns", "times", "marks"), *ahead.notes))
 
 
@@ -507,32 +480,18 @@ def _known_of_panel(draft: Draft, coded: Coded, columns: list[str]) -> Ahead:
     piece, notes = sorted_rows(draft, coded, values)
     piece, _ = buckets_of_panel(piece, draft)
     frame = pd.DataFrame(piece.values, index=piece.times, columns=columns)
-    return Ahead(decode_labels(frame, draft.labels), piece.rows, draft.source, notes, ids_of(coded, piece))
+    ids = tuple(coded.names[code] for code in piece.codes.tolist())
+    return Ahead(decode_labels(frame, draft.labels), piece.rows, draft.source, notes, ids)
 
 
 def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:
     """Return the known covariates of all rows of a draft, one row per time, empty cells as NaN."""
-    values, flaws = to_numbers(
-        draft.table[columns],
-        draft.rows,
-        draft.source,
-        empty_allowed=True,
-        needed=columns,
-        covariates=columns,
-        numeric=draft.roles.numeric,
-        marks=draft.reading.policies.missing_values,
-    )
+    draft = replace(draft, chosen=columns)
+    values, flaws = numbers_of(draft, empty_allowed=True)
     refuse(flaws)
-    codes = [columns.index(name) for name in columns if name in draft.labels]
-    (times, values, rows), notes = one_row_a_time(
-        (draft.times, values, draft.rows),
-        draft.reading.policies.duplicates,
-        draft.source,
-        str(draft.times.name or "date"),
-        codes=codes,
-    )
-    if draft.reading.resampling.resample is not None:
-        whole = (times, values, rows)
-        (times, values, rows), _ = in_buckets(whole, draft.reading.resampling, columns, list(draft.labels))
+    codes, how = [columns.index(name) for name in columns if name in draft.labels], draft.reading.policies.duplicates
+    raw, time_column = (draft.times, values, draft.rows), str(draft.times.name or "date")
+    unique, notes = one_row_a_time(raw, how, draft.source, time_column, codes=codes)
+    _, (times, values, rows) = _with_buckets(draft, unique)
     frame = pd.DataFrame(values, index=times, columns=columns)
     return Ahead(decode_labels(frame, draft.labels), rows, draft.source, notes)

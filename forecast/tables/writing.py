@@ -110,13 +110,24 @@ def _fill(book: Any, sheet: Any, frame: pd.DataFrame) -> None:
                 sheet.write_datetime(row, place, moment, form)
         elif pd.api.types.is_numeric_dtype(column.dtype):
             numbers = column.to_numpy(np.float64, na_value=np.nan)
+            shown = book.add_format({"num_format": _shown_digits(numbers)})
             for row, value in enumerate(numbers.tolist(), 1):
                 if math.isfinite(value):
-                    sheet.write_number(row, place, value)
+                    sheet.write_number(row, place, value, shown)
         else:
             for row, cell in enumerate(column.astype(str).where(column.notna(), ""), 1):
                 sheet.write_string(row, place, cell)
         sheet.set_column(place, place, min(max(len(name) + 2, _NARROW if dates is None else 20), _WIDE))
+
+
+def _shown_digits(numbers: np.ndarray) -> str:
+    """Return the format of a column (N,): five digits of its largest number; the cells hold all digits."""
+    numbers = numbers[np.isfinite(numbers)]
+    largest = float(np.abs(numbers).max(initial=0.0))
+    if (numbers % 1 == 0).all():
+        return "0" if largest < 1e11 else "General"
+    decimals = 4 - math.floor(math.log10(largest))
+    return ("0." + "0" * decimals if decimals > 0 else "0") if decimals < 10 else "General"
 
 
 def _dates(column: pd.Series) -> list[datetime] | None:

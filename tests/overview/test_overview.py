@@ -9,6 +9,7 @@ import pytest
 
 import forecast
 from forecast.common.errors import InputError
+from forecast.overview import understanding
 from forecast.overview.command import main
 from forecast.overview.picture import _drawn
 from forecast.overview.understanding import season_of, understand
@@ -29,10 +30,12 @@ def german(tmp_path: Path) -> Path:
 
 
 def test_the_words_that_are_printed_train_on_the_table(
-    german: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    german: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tidy = tmp_path / "tidy.parquet"
+    tidy, read, times = tmp_path / "tidy.parquet", understanding.read_raw, list[Path]()
+    monkeypatch.setattr(understanding, "read_raw", lambda path, layout: (times.append(path), read(path, layout))[1])
     assert main([str(german), "--picture", str(tmp_path / "my.png"), "--write", str(tidy)]) == 0
+    assert times == [german]  # although a refusal is followed
 
     printed = capsys.readouterr().out
     (command,) = [line for line in printed.splitlines() if line.startswith("train with: ")]

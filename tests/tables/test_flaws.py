@@ -3,6 +3,7 @@
 import re
 import shlex
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ from forecast.common.errors import InputError
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
 from forecast.data.split import too_few_rows
-from forecast.tables.flaws import list_word
+from forecast.tables.flaws import Choice, list_word
 from tests.support.reading import read_series
 from tests.support.small import compose, write
+from tests.support.written import judge
+from tests.support.written.judge import read
 from tests.tables.test_series import hourly, shared
 
 
@@ -61,6 +64,54 @@ def test_columns_without_numbers_and_a_second_date_are_named_with_the_rest(tmp_p
     assert accepted(path, *words) == 48
     targets = compose("data=csv", f"data.path={path}", *words)["data"]["targets"]
     assert targets == ["load", "oil", 'oil "hot", °C']
+
+
+CHOICES = {
+    "dates and marks": ["date;load", "01/02/2021;1", "02/02/2021;?", "03/02/2021;3", "04/02/2021;?", "05/02/2021;9"],
+    "two columns and a gap": [
+        "Day,Time,load",
+        *(f"3/{1 + hour // 24}/2021,{hour % 24}:00,{hour}" for hour in range(48)),
+    ],
+    "numbers, dates and marks": [
+        "date;load;oil",
+        *(f"{day:02d}/02/2021;1.{day}00;{'?' * (day % 2)}" for day in range(1, 9)),
+    ],
+    "zones and marks": [
+        "date;load",
+        *(f"2021-06-01 {hour:02d}:00 CEST;{'-' if hour == 5 else hour}" for hour in range(24)),
+    ],
+    "short years and text": ["date,load,sky", *(f"{day}/3/21,{day},blue" for day in range(1, 9)), "9/3/21,1,grey"],
+}
+del CHOICES["two columns and a gap"][9]
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_and_the_options_after_it_are_one_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "my.csv"
+    path.write_text("\n".join(CHOICES[name]) + "\n")
+    with pytest.raises(Choice) as caught:
+        read(path, {})
+
+    words = judge.words_of(str(caught.value))
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(words) > 1
+    chosen = {key for option in caught.value.options for key in option}
+    rest = {key: value for key, value in words.items() if key not in chosen}
+    assert any(_is_read(path, {**rest, **option}) for option in caught.value.options)
+
+
+def _is_read(path: Path, words: Mapping[str, str]) -> bool:
+    try:
+        return len(read(path, words).frame) > 0
+    except InputError:
+        return False
+
+
+def test_a_choice_that_no_option_makes_regular_names_nothing_more(tmp_path: Path) -> None:
+    path = tmp_path / "my.csv"
+    path.write_text("date,load\n01/02/2021,1\n02/02/2021,7 kW\n03/02/2021,8\n04/02/2021,9\n")
+    with pytest.raises(Choice, match=r"or set data\.date_format=%d/%m/%Y or data\.date_format=%m/%d/%Y$"):
+        read(path, {})
 
 
 def test_flaws_without_an_option_are_named_together_with_the_others(tmp_path: Path) -> None:

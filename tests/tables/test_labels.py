@@ -7,6 +7,7 @@ import pytest
 
 from forecast.common.errors import InputError
 from forecast.common.spreadsheet import guard
+from forecast.tables import labels
 from forecast.tables.files import read_table
 from forecast.tables.labels import EMPTY, decode_labels, encode_covariates
 from forecast.tables.repair import Policies
@@ -35,6 +36,19 @@ def test_true_and_false_become_one_and_zero(values: list[object]) -> None:
     numbers, labels = encoded(values)
     assert labels is None
     assert np.nan_to_num(numbers, nan=9).tolist() == [9 if value is None else float(bool(value)) for value in values]
+
+
+def test_equal_text_becomes_a_label_once_and_true_is_not_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, seen = labels.label_of, list[object]()
+    monkeypatch.setattr(labels, "label_of", lambda cell: (seen.append(cell), read(cell))[1])
+
+    _, found = encode_covariates(pd.DataFrame({"kind": ["a", "b", None, "a"] * 9}), ["kind"], [], np.arange(36), "it")
+    assert found == {"kind": ("a", "b")}
+    assert seen == ["a", "b"]
+
+    mixed = pd.DataFrame({"kind": pd.Series([1, True, 1.0, "1", False, 0], dtype=object)})
+    _, found = encode_covariates(mixed, ["kind"], ["kind"], np.arange(6), "it")
+    assert found == {"kind": ("1", "True", "False", "0")}
 
 
 def test_numbers_are_labels_only_if_they_are_named() -> None:

@@ -1,6 +1,8 @@
 """Texts that mean missing are found in a column of numbers, and the printed option reads them as empty."""
 
 import shlex
+from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,8 @@ from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.data.settings import DataSettings
 from forecast.data.sources import load_source
-from forecast.tables.marks import find_marks
+from forecast.tables.marks import as_numbers, find_marks
+from forecast.tables.numbers import to_numbers
 from forecast.tables.repair import Policies
 from forecast.tables.sentinels import sentinel_warnings
 from tests.support.contracts import contract_of
@@ -71,10 +74,32 @@ def test_marks_of_a_covariate_are_no_labels() -> None:
 
 def test_text_with_digits_many_texts_and_labels_are_no_marks() -> None:
     for cells in (["12 kW", "3"], ["a", "b", "c", "1"], ["high", "low"], ["1,5", ".", "2", "3"], ["???", "1", "2"]):
-        assert find_marks(pd.Series(cells * 5, dtype=object)) == {}
-    assert find_marks(pd.Series([" . ", "1", "2", None, "", ".", "3.5"])) == {".": 2}
-    many = [*"abcdef", *map(str, range(20))]
-    assert find_marks(pd.Series(many)) == {}
+        assert marks_of(cells * 5) == {}
+    assert marks_of([" . ", "1", "2", None, "", ".", "3.5"]) == {".": 2}
+    assert marks_of([*"abcdef", *map(str, range(20))]) == {}
+
+
+def marks_of(cells: list[object]) -> Mapping[str, int]:
+    column = pd.Series(cells, dtype=object)
+    return find_marks(column, as_numbers(column))
+
+
+def test_equal_cells_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, sizes = pd.to_numeric, list[int]()
+    monkeypatch.setattr(pd, "to_numeric", lambda cells, **how: (sizes.append(len(cells)), parse(cells, **how))[1])
+
+    table = pd.DataFrame({"load": ["a", "b", "1"] * 1000, "oil": 1.0})
+    _, (flaw,) = to_numbers(table, np.arange(3000), "the frame")
+
+    assert flaw.word == "data.targets=[oil]" or "'a' is not a number" in str(flaw)
+    assert sizes == [3]
+
+
+def test_cells_of_any_kind_are_the_numbers_that_pandas_reads() -> None:
+    for cells in ([1, "2", True, None, 1.0], [[1], "3"], ["inf", "", " 4 ", "1e400", "1_0"], [Decimal("1.5"), b"2"]):
+        column = pd.Series(cells * 2, dtype=object)
+        read = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        np.testing.assert_array_equal(as_numbers(column), read)
 
 
 def test_a_mark_is_text_and_no_number() -> None:

@@ -438,6 +438,13 @@ def test_a_table_of_known_columns_has_a_row_for_each_id_and_time() -> None:
         read_known(pd.concat([table, table.loc[[3]]]), "next.csv", **options)
 
 
+def test_no_line_on_a_panel_is_there_twice() -> None:
+    table = long_table()
+    table.loc[table["ds"] < "2024-01-01 03:00", "y"] = np.nan
+    series = series_from_frame(table, policies=Policies(missing="mask"), **NAMED)
+    assert len(set(series.notes)) == len(series.notes) == 2
+
+
 def test_a_part_of_a_panel_is_the_panel_of_that_part() -> None:
     series = series_from_frame(long_table(ends_alike=True))
     part = only(series, np.array([1, 2]))

@@ -1,6 +1,7 @@
 """Tables as files: each format gives the table back, and no cell of a workbook is a formula."""
 
 import importlib.util
+import re
 import zipfile
 from pathlib import Path
 
@@ -47,6 +48,18 @@ def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
         write_table(first, frame())
         write_table(second, frame())
         assert first.read_bytes() == second.read_bytes(), ending
+
+
+def test_a_workbook_shows_five_digits_and_holds_all(tmp_path: Path) -> None:
+    table = pd.DataFrame({"power": [4.789989, -0.5], "load": [45_678.9, 1.0], "count": [3.0, np.nan], "dust": 1.5e-9})
+
+    write_table(tmp_path / "forecast.xlsx", table, index=False)
+
+    with zipfile.ZipFile(tmp_path / "forecast.xlsx") as archive:
+        styles, cells = (archive.read(f"xl/{part}.xml").decode() for part in ("styles", "worksheets/sheet1"))
+    assert {*re.findall(r'formatCode="([^"]*)"', styles)} == {"0.0000"}  # of the power; the others have a number
+    assert "<v>4.789989</v>" in cells
+    assert [writing._shown_digits(table[name].to_numpy()) for name in table] == ["0.0000", "0", "0", "General"]
 
 
 def test_no_cell_of_a_workbook_is_a_formula_or_a_link(tmp_path: Path) -> None:

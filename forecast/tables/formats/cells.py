@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from forecast.common.errors import InputError
+from forecast.tables.flaws import Choice
 from forecast.tables.formats.layout import Layout
 
 _BLANKS = " \u00a0\u202f\u2009"
@@ -92,7 +93,9 @@ def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Ma
     elif decimal is None and len(shown) > 1:
         cells = " and ".join(f"{cell!r}" for cell in shown.values() if cell)
         cure = 'write one decimal mark in all cells, or set data.decimal="." or data.decimal=","'
-        raise InputError(f"{where}: {cells} have a decimal point and a decimal comma: {cure}")
+        raise Choice(
+            f"{where}: {cells} have a decimal point and a decimal comma: {cure}", [{"decimal": mark} for mark in ".,"]
+        )
     groups = {mark: cell for mark, cell in found.thousands.items() if mark != decimal}
     if decimal is None and (marks := [mark for mark in groups if mark in ".,"]):
         decimal = "," if marks[0] == "." else "."
@@ -100,10 +103,11 @@ def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Ma
         mark, cell = next(iter(found.either.items()))
         other = "," if mark == "." else "."
         if layout.thousands is None:
-            raise InputError(
+            raise Choice(
                 f"{where}: {cell!r} can have decimals or thousands, and no cell shows which: set "
                 f'data.decimal="{mark}" if it is {cell.strip().replace(mark, ".")}, or data.thousands="{mark}" if it '
-                f"is {cell.strip().replace(mark, '')}"
+                f"is {cell.strip().replace(mark, '')}",
+                [{"decimal": mark}, {"thousands": mark}],
             )
         decimal = other
     groups |= {mark: cell for mark, cell in found.either.items() if mark != decimal}

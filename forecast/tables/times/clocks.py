@@ -230,16 +230,3 @@ def _refuse_long_days(numbers: np.ndarray, dates: pd.DatetimeIndex, periods: int
             f"{where}, row {rows[place]}: {numbers[place]:g} is a period of a day with 25 hours: set the time zone of "
             f"the clocks, such as data.time_zone={proposed}"
         )
-
-
-def read_part(column: pd.Series, most: int, rows: np.ndarray, where: str, what: str) -> np.ndarray:
-    """Return the minutes or seconds of a column, shape (N,), int64."""
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    wrong = ~((numbers >= 0) & (numbers <= most) & (numbers == np.round(numbers)))
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise InputError(
-            f"{where}, row {rows[place]}: {str(column.iloc[place])[:40]!r} is no {what} ({int(wrong.sum())} such "
-            f"cells): write whole numbers from 0 to {most}"
-        )
-    return numbers.astype(np.int64)

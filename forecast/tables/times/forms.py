@@ -93,11 +93,6 @@ def patterns_of(form: re.Match[str]) -> dict[str, str]:
     return {ISO: ISO, "written out": written_out}  # the second pattern reads 2002.1.1 1:00
 
 
-def formats_of(form: re.Match[str]) -> str:
-    """Return the options with the possible formats of the form, for a message."""
-    return " or ".join(format_word(pattern) for pattern in patterns_of(form).values())
-
-
 def format_word(date_format: str) -> str:
     """Return the training option of a format, quoted for the shell if it has a blank."""
     word = value_word("data.date_format", date_format) if " " in date_format else f"data.date_format={date_format}"

@@ -17,15 +17,7 @@ _OLD_NAMES = {
     "H": "h", "T": "min", "t": "min", "S": "s", "L": "ms", "d": "D", "b": "B", "w": "W", "M": "ME",
     "BM": "BME", "Q": "QE", "BQ": "BQE", "A": "YE", "Y": "YE", "AS": "YS", "BA": "BYE", "BY": "BYE", "BAS": "BYS",
 }  # fmt: skip
-_UNITS = (
-    ("D", DAY),
-    ("h", DAY // 24),
-    ("min", 60 * 10**9),
-    ("s", 10**9),
-    ("ms", 10**6),
-    ("us", 10**3),
-    ("ns", 1),
-)
+_UNITS = (("D", DAY), ("h", DAY // 24), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 _QUARTER_STARTS, _QUARTER_ENDS = ("JAN", "FEB", "MAR"), ("OCT", "NOV", "DEC")
 
 Step = BaseOffset | CalendarDays

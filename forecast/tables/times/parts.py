@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.tables.flaws import refuse_first
 from forecast.tables.times.calendar_words import month_of, part_kinds
-from forecast.tables.times.clocks import Clock, holds_clocks, read_clock, read_part
+from forecast.tables.times.clocks import Clock, holds_clocks, read_clock
 from forecast.tables.times.forms import first_form, holds_times, is_unread, to_text
 from forecast.tables.times.numbered import is_number, number_formats
 from forecast.tables.times.spellings import first_day
@@ -19,8 +20,9 @@ from forecast.tables.times.zones import ZONES, from_named_zones, is_doubled, loc
 _SAMPLE = 1000
 _CLOCK_KINDS = ("time", "hour", "minute", "second", "period")
 _WITHIN_YEAR = (("month",), ("yearday",), ("quarter",), ("week",))
-_MOST = {"month": 12, "day": 31, "minute": 59, "second": 59, "quarter": 4, "week": 53, "yearday": 366}
-_LEAST = {"minute": 0, "second": 0}
+_MOST = {"year": 2200, "month": 12, "day": 31, "minute": 59, "second": 59, "quarter": 4, "week": 53, "yearday": 366}
+_LEAST = {"year": 1500, "minute": 0, "second": 0}
+_MARK = r"^(?:Q|T|W|KW|CW|M|S)\s?(?=\d{1,2}$)"
 _LONGEST_DAY = 1500
 UNIQUE = 0.99
 """Smallest share of distinct times at which a column of unknown name counts as the time of day."""
@@ -44,7 +46,7 @@ def _fits(column: pd.Series, kind: str) -> bool:
     if kind == "month" and (named := text.map(lambda cell: month_of(cell.rstrip(".")) is not None)).any():
         return bool(named.all())
     if kind in ("quarter", "week", "month"):
-        text = text.str.replace(r"^(?:Q|T|W|KW|CW|M|S)\s?(?=\d{1,2}$)", "", regex=True)
+        text = text.str.replace(_MARK, "", regex=True)
     if kind in ("time", "hour", "period"):
         text = text.str.replace(r"(?i)^(?:HE|HB|HR|hour|H|P|SP)[ _-]?(?=\d)", "", regex=True)
         text = text.str.replace(r"(?<=\d)\s?(?:[ABXabx*]|DST|h)$", "", regex=True)
@@ -54,8 +56,6 @@ def _fits(column: pd.Series, kind: str) -> bool:
     if kind in ("time", "hour", "period"):
         digits = (numbers % 100 < 60).all() and numbers.max() <= 240_000
         return bool((numbers >= 0).all() and (numbers.max() <= (100 if kind == "hour" else _LONGEST_DAY) or digits))
-    if kind == "year":
-        return bool(((numbers >= 1500) & (numbers <= 2200)).all())
     return bool(((numbers >= _LEAST.get(kind, 1)) & (numbers <= _MOST[kind])).all())
 
 
@@ -212,11 +212,7 @@ def _by_values(column: pd.Series, date_format: str | None) -> list[str]:
 
 
 def join_parts(
-    table: pd.DataFrame,
-    time_format: TimeFormat,
-    rows: np.ndarray,
-    source: str,
-    series: np.ndarray | None = None,
+    table: pd.DataFrame, time_format: TimeFormat, rows: np.ndarray, source: str, series: np.ndarray | None = None
 ) -> tuple[pd.DataFrame, str, TimeFormat, tuple[str, ...]]:
     """Return the table with one time column, its name, the format with what was found, and notes.
 
@@ -256,29 +252,27 @@ def _read_dates(
     dates, read_as, notes = read_times(table[date], rows, where, replace(time_format, zone=None))
     read_as = replace(read_as, zone=time_format.zone)
     late = np.asarray(dates != dates.normalize())
-    if late.any() and parts.clock:
-        place = int(np.argmax(late))
+    if parts.clock:
         other = next(iter(parts.clock.values()))
-        raise InputError(
-            f"{where}, row {rows[place]}: {dates[place]} has a time of day beside the hour of {other!r}: set "
-            "data.time_column instead of data.time_columns, or remove it from the dates"
-        )
+        cure = "set data.time_column instead of data.time_columns, or remove it from the dates"
+        problem = f"has a time of day beside the hour of {other!r}: {cure}"
+        refuse_first(late, rows, where, lambda place, _: f"{dates[place]} {problem}")
     return dates, read_as, notes
 
 
 def _calendar_dates(table: pd.DataFrame, columns: dict[str, str], rows: np.ndarray, source: str) -> pd.DatetimeIndex:
     """Return the dates of years with months, days, quarters, weeks or days of the year."""
-    years = _numbers(table[columns["year"]], "year", 1500, 2200, rows, source)
+    years = _numbers(table[columns["year"]], "year", rows, source)
     kind = next((kind for (kind,) in _WITHIN_YEAR if kind in columns), "month")
     if kind not in columns:
         raise InputError(
             f"{source}, column {columns['year']!r}: holds years without months: name a column of months, quarters or "
             "weeks in data.time_columns too"
         )
-    numbers = _numbers(table[columns[kind]], kind, 1, _MOST[kind], rows, source)
+    numbers = _numbers(table[columns[kind]], kind, rows, source)
     days = np.ones(len(years), dtype=np.int64)
     if kind == "month" and "day" in columns:
-        days = _numbers(table[columns["day"]], "day", 1, 31, rows, source)
+        days = _numbers(table[columns["day"]], "day", rows, source)
     keys, codes = np.unique(years * 1000 + numbers, return_inverse=True)
     firsts = [first_day(kind, int(key) // 1000, int(key) % 1000) for key in keys]
     absent = np.array([first is None for first in firsts])[codes]
@@ -297,30 +291,27 @@ def _calendar_dates(table: pd.DataFrame, columns: dict[str, str], rows: np.ndarr
     return dates
 
 
-def _numbers(column: pd.Series, kind: str, least: int, most: int, rows: np.ndarray, source: str) -> np.ndarray:
-    """Return whole numbers of a part of a date, also from names of months and marks such as Q1 or W03."""
+def _numbers(column: pd.Series, kind: str, rows: np.ndarray, source: str) -> np.ndarray:
+    """Return whole numbers of a part of a time, also from names of months and marks such as Q1 or W03."""
+    least, most = _LEAST.get(kind, 1), _MOST[kind]
     text = to_text(column).fillna("")
     if kind == "month" and not is_number(column):
         text = text.map(lambda cell: str(month_of(cell.rstrip(".")) or cell))
-    text = text.str.replace(r"^(?:Q|T|W|KW|CW|M|S)\s?(?=\d{1,2}$)", "", regex=True)
+    if kind not in _CLOCK_KINDS:
+        text = text.str.replace(_MARK, "", regex=True)
     numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
-    wrong = ~((numbers >= least) & (numbers <= most) & (numbers == np.round(numbers)))
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise InputError(
-            f"{source}, column {str(column.name)!r}, row {rows[place]}: {str(column.iloc[place])[:40]!r} is no {kind} "
-            f"({int(wrong.sum())} such cells): write whole numbers from {least} to {most}"
-        )
+    cure = f"write whole numbers from {least} to {most}"
+    refuse_first(
+        ~((numbers >= least) & (numbers <= most) & (numbers == np.round(numbers))),
+        rows,
+        f"{source}, column {str(column.name)!r}",
+        lambda place, count: f"{str(column.iloc[place])[:40]!r} is no {kind} ({count} such cells): {cure}",
+    )
     return numbers.astype(np.int64)
 
 
 def _read_clocks(
-    table: pd.DataFrame,
-    parts: _Parts,
-    dates: pd.DatetimeIndex,
-    rows: np.ndarray,
-    source: str,
-    time_format: TimeFormat,
+    table: pd.DataFrame, parts: _Parts, dates: pd.DatetimeIndex, rows: np.ndarray, source: str, time_format: TimeFormat
 ) -> tuple[Clock, TimeFormat]:
     """Return the time of day of all rows."""
     clock = Clock(np.zeros(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64))
@@ -330,7 +321,7 @@ def _read_clocks(
             clock, time_format = read_clock(table[name], dates, rows, where, time_format, counts=kind == "hour")
     for kind, size in (("minute", 60), ("second", 1)):
         if name := parts.columns.get(kind):
-            more = read_part(table[name], 59, rows, f"{source}, column {name!r}", kind)
+            more = _numbers(table[name], kind, rows, source)
             clock = replace(clock, since=clock.since + more * size * 10**9)
     return clock, time_format
 

@@ -1,6 +1,6 @@
 """Parsing of times in a usual form: the column that holds them, and their order of day and month, without guessing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import Flaw, value_word
+from forecast.tables.flaws import Choice, Flaw, refuse_first, value_word
 from forecast.tables.times.forms import (
     CONVERTED,
     EPOCHS,
@@ -19,7 +19,7 @@ from forecast.tables.times.forms import (
     YEAR_LAST,
     ZONE_AT_END,
     first_form,
-    formats_of,
+    format_word,
     holds_times,
     is_a_day_a_row,
     is_unread,
@@ -37,6 +37,12 @@ _ENDS_IN_ZONE = r":\d{2}(?:[.]\d+)? ?(?:Z|[+-]\d{2}(?::?\d{2})?)$"  # not the da
 _NAMES_OF_UTC = ("UTC", "GMT")
 _FIRST, _LAST = pd.Timestamp("1678-01-01"), pd.Timestamp("2262-01-01")  # the range of 64-bit nanoseconds
 CURE = "write dates as 2016-07-01 00:00:00"
+
+
+def choice_of_format(problem: str, formats: Sequence[str]) -> Choice:
+    """Return the refusal of dates that several formats can read."""
+    words = " or ".join(map(format_word, formats))
+    return Choice(f"{problem}: {CURE}, or set {words}", [{"date_format": pattern} for pattern in formats])
 
 
 def find_time_column(table: pd.DataFrame, source: str, date_format: str | None = None) -> tuple[str, Flaw | None]:
@@ -79,9 +85,7 @@ def parse_times(
     if not isinstance(column.dtype, pd.PeriodDtype) and not pd.api.types.is_datetime64_any_dtype(column.dtype):
         text = to_text(column)
         empty = empty | (text == "").to_numpy()
-    if empty.any():
-        count = int(empty.sum())
-        raise InputError(f"{where}, row {rows[empty.argmax()]}: no date ({count} empty in total): fill it in")
+    refuse_first(empty, rows, where, lambda _, count: f"no date ({count} empty in total): fill it in")
     notes: tuple[str, ...] = ()
     if text is not None and date_format is not None:
         exact = pd.api.types.is_numeric_dtype(column.dtype)
@@ -100,12 +104,10 @@ def parse_times(
 
 def _within_range(index: pd.DatetimeIndex, rows: np.ndarray, where: str) -> pd.DatetimeIndex:
     plain = index.tz_localize(None)
-    outside = np.flatnonzero((plain < _FIRST) | (plain >= _LAST))
-    if outside.size:
-        place = outside[0]
-        raise InputError(
-            f"{where}, row {rows[place]}: {plain[place]} is outside the years 1678 to 2261: correct the year"
-        )
+    outside = np.asarray((plain < _FIRST) | (plain >= _LAST))
+    refuse_first(
+        outside, rows, where, lambda place, _: f"{plain[place]} is outside the years 1678 to 2261: correct the year"
+    )
     return index.as_unit("ns")
 
 
@@ -121,9 +123,9 @@ def _parse_text(
         cure = f"{CURE}, or set data.date_format"
         raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} is not a readable date: {cure}")
     if form.re is YEAR_LAST and len(form["year"]) == 2:
-        raise InputError(
-            f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {CURE}, or set "
-            f"{formats_of(form).replace('%Y', '%y')}"
+        raise choice_of_format(
+            f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits",
+            [pattern.replace("%Y", "%y") for pattern in patterns_of(form).values()],
         )
     notes: tuple[str, ...] = ()
     if several := form.re is YEAR_FIRST and _has_several_offsets(text, rows, where):
@@ -157,9 +159,9 @@ def _parse_text(
         return index, known, (*notes, f"dates were read as {words}")
     if day_first is None:
         differing = int(np.argmax(index != list(whole.values())[1]))
-        raise InputError(
-            f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first: {CURE}, "
-            f"or set {formats_of(form)}"
+        raise choice_of_format(
+            f"{where}, row {rows[differing]}: {text.iloc[differing]!r} is ambiguous, day or month first",
+            list(patterns_of(form).values()),
         )
     words = next(words for words in whole if words.startswith("day") == day_first)
     return whole[words], day_first, (*notes, f"dates were read as {words}, as in training")
@@ -202,11 +204,9 @@ def _has_several_offsets(text: pd.Series, rows: np.ndarray, where: str) -> bool:
     zoned = text.str.contains(_ENDS_IN_ZONE, regex=True).to_numpy(dtype=bool)
     if not zoned.any():
         return False
-    if not zoned.all():
-        place = int(np.argmin(zoned))
-        raise InputError(
-            f"{where}, row {rows[place]}: {text.iloc[place]!r} has no UTC offset, other rows have: add one to all"
-        )
+    refuse_first(
+        ~zoned, rows, where, lambda place, _: f"{text.iloc[place]!r} has no UTC offset, other rows have: add one to all"
+    )
     return bool(text.str.extract(f"({ZONE_AT_END})", expand=False).str.strip().nunique() > 1)
 
 
@@ -233,11 +233,13 @@ def _parse_formatted(
         index = read_numbers(pd.to_numeric(text, errors="coerce"), date_format)
     else:
         index, notes = read_as(text, date_format)
-    unread = np.asarray(index.isna())
-    if unread.any():
-        place = int(np.argmax(unread))
-        raise InputError(
-            f"{where}, row {rows[place]}: {text.iloc[place]!r} does not match data.date_format={date_format} "
-            f"({int(unread.sum())} such cells): correct the date or the format"
-        )
+    cure = "correct the date or the format"
+    refuse_first(
+        np.asarray(index.isna()),
+        rows,
+        where,
+        lambda place, count: (
+            f"{text.iloc[place]!r} does not match data.date_format={date_format} ({count} such cells): {cure}"
+        ),
+    )
     return index, notes

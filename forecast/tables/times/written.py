@@ -10,11 +10,11 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.tables.flaws import Flaw, value_word
 from forecast.tables.times.calendar_words import WORD, in_english, means_time, month_of
-from forecast.tables.times.forms import CONVERTED, EPOCHS, first_form, format_word, is_unread, read_as, to_text
+from forecast.tables.times.forms import CONVERTED, EPOCHS, first_form, is_unread, read_as, to_text
 from forecast.tables.times.numbered import is_number, is_regular, numbered_note, with_numbered_format
 from forecast.tables.times.spellings import YEAR_FIRST, YEAR_LAST, Respelled, is_spelled, respelled, spell
 from forecast.tables.times.time_format import TimeFormat
-from forecast.tables.times.timestamps import CURE, parse_times
+from forecast.tables.times.timestamps import CURE, choice_of_format, parse_times
 from forecast.tables.times.zones import from_named_zones, localized
 
 _SAMPLE = 100
@@ -25,12 +25,7 @@ _CLOCKS = re.compile(r"(\d{1,2}):(\d{2})-(\d{2}):(\d{2})$")
 
 
 def read_times(
-    column: pd.Series,
-    rows: np.ndarray,
-    where: str,
-    time_format: TimeFormat,
-    *,
-    series: np.ndarray | None = None,
+    column: pd.Series, rows: np.ndarray, where: str, time_format: TimeFormat, *, series: np.ndarray | None = None
 ) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
     """Return the times of a column in row order, the format, and notes, as `parse_times`, in more spellings.
 
@@ -194,8 +189,8 @@ def _with_short_years(text: pd.Series, rows: np.ndarray, where: str) -> Respelle
     if len(regular) == 1:
         return regular[0]
     english = in_english(str(text.iloc[0]))
-    formats = " or ".join(dict.fromkeys(format_word(_short_format(english, style)) for style in readings))
-    raise InputError(f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits: {CURE}, or set {formats}")
+    formats = list(dict.fromkeys(_short_format(english, style) for style in readings))
+    raise choice_of_format(f"{where}, row {rows[0]}: {text.iloc[0]!r} has a year of two digits", formats)
 
 
 def _is_clear(found: Respelled, style: str) -> bool:

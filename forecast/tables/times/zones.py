@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import Flaw
+from forecast.tables.flaws import Choice, Flaw, refuse_first
 
 EARLIER, LATER = 1, 2
 """Marks of an hour that occurs twice: the one in summer time, and the one after the clocks moved back."""
@@ -117,13 +117,13 @@ def localized(
     first. `marks` (N,) are `EARLIER`, `LATER` or 0, and `series` (N,) the number of the series of each row.
     """
     first, second = _both(times, zone)
-    skipped = np.asarray(first.isna())
-    if skipped.any():
-        place = int(np.argmax(skipped))
-        raise InputError(
-            f"{where}, row {rows[place]}: {times[place]} is skipped by the clocks of {zone} ({int(skipped.sum())} such "
-            "times): correct data.time_zone, or set it to null if the clocks do not change"
-        )
+    cure = "correct data.time_zone, or set it to null if the clocks do not change"
+    refuse_first(
+        np.asarray(first.isna()),
+        rows,
+        where,
+        lambda place, count: f"{times[place]} is skipped by the clocks of {zone} ({count} such times): {cure}",
+    )
     twice = first.asi8 != second.asi8
     if not twice.any():
         return first, ()
@@ -149,17 +149,17 @@ def from_named_zones(
     """Return the instants of local times (N,) with names of zones (N,), such as CET and CEST, in `zone`."""
     codes, present = pd.factorize(np.asarray(names, dtype=object))
     distinct = [str(name) for name in present]
-    if "" in distinct:
-        place = int(np.argmax(codes == distinct.index("")))
-        raise InputError(f"{where}, row {rows[place]}: no name of a time zone, other rows have one: add it to all")
+    unnamed = np.asarray(names) == ""
+    refuse_first(unnamed, rows, where, lambda *_: "no name of a time zone, other rows have one: add it to all")
     if zone is None:
         if all(ZONES[name][0] == 0 and name != "BST" for name in distinct) and "WET" not in distinct:
             zone = "UTC"
         else:
             proposed = next((ZONES[name][1] for name in distinct if ZONES[name][1] != "UTC"), "UTC")
-            raise InputError(
+            raise Choice(
                 f"{where}, row {rows[0]}: {times[0]} {names[0]} has the name of a time zone, which several zones have: "
-                f"set data.time_zone={proposed}, or another zone of that name"
+                f"set data.time_zone={proposed}, or another zone of that name",
+                [{"time_zone": proposed}],
             )
     known = _offsets(zone, times)
     minutes = []
