@@ -162,12 +162,13 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
         merged = {label: number for number, label in enumerate(sorted(set(names), key=_sort_key))}
         codes_of.append(np.array([merged[label] for label in names], dtype=np.int32)[codes])
         labels.append(list(merged))
-    joined, size = codes_of[0], len(labels[0])
+    joined: np.ndarray = codes_of[0]
+    size = len(labels[0])
     for codes, names in zip(codes_of[1:], labels[1:], strict=True):
         joined, size = joined.astype(np.int64) * len(names) + codes, size * len(names)
     if size <= len(joined):  # a table of them is faster than a sort of the rows
         present = np.flatnonzero(np.bincount(joined, minlength=size))
-        place = np.searchsorted(present, np.arange(size)).astype(np.int32)[joined]
+        place: np.ndarray = np.searchsorted(present, np.arange(size)).astype(np.int32)[joined]
     else:
         present, place = np.unique(joined, return_inverse=True)
     ids: list[list[str]] = []
