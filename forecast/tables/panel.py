@@ -144,7 +144,8 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
 
     An id is read as text, so that 7 is the same id in a file of numbers and in one of text.
     """
-    labels, codes_of = [], []
+    labels: list[list[str]] = []
+    codes_of: list[np.ndarray] = []
     for name in columns:
         codes, values = pd.factorize(table[name])
         names = [label_of(value) for value in values]  # of each value once, not of each row
