@@ -28,6 +28,9 @@ take several hundred MB of memory.
 FIT_OPERATIONS = 2e11
 """Maximum number of multiplications for the normal equations; beyond it, one of every n windows is used."""
 
+WINDOW_OPERATIONS = 20_000
+"""Multiplications that take as long as to cut out a window."""
+
 
 @dataclass(frozen=True)
 class LinearMap:
@@ -291,7 +294,8 @@ def _thinning(train: Windows, most: float) -> int:
     look_back, layout = _look_back(train), train.layout
     inputs = layout.num_features(train.horizon)
     columns = look_back + inputs
-    operations = len(train) * (train.num_targets * look_back * (columns + train.horizon) + inputs * columns)
+    of_window = train.num_targets * look_back * (columns + train.horizon) + inputs * columns
+    operations = len(train) * max(WINDOW_OPERATIONS, of_window)
     return max(1, round(operations / most))
 
 

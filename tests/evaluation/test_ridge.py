@@ -211,7 +211,7 @@ def test_only_the_newest_steps_of_a_long_context_are_read(monkeypatch: pytest.Mo
 
 def test_too_many_windows_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
     train, validation = split_windows()
-    monkeypatch.setattr(linear, "FIT_OPERATIONS", len(train) * 2 * 8 * 11 / 3)
+    monkeypatch.setattr(linear, "FIT_OPERATIONS", len(train) * linear.WINDOW_OPERATIONS / 3)
     ridge = fit_ridge(train, validation)
     x, y = design(train, 8, every=3)
     reference = SklearnRidge(alpha=ridge.penalty * np.square(x).sum() / 8, fit_intercept=False).fit(x, y)
