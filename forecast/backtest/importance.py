@@ -176,7 +176,7 @@ def input_sentences(table: pd.DataFrame) -> list[str]:
         if np.isnan(values[1]):
             found.append(f"{name}: exchanged, the MAE changes by {rise} %; too few origins for an interval.")
             continue
-        verdict = "matters" if values[1] > 0 else "has no effect that these origins show"
+        verdict = "matters to this model" if values[1] > 0 else "has no effect that these origins show"
         found.append(f"{name} {verdict}: exchanged, the MAE changes by {rise} % (95 % interval {low} to {high} %).")
     return found
 
@@ -185,7 +185,8 @@ def input_table(table: pd.DataFrame) -> Table:
     """Return the table of the page."""
     cells = [[str(name), *map(three_digits, numbers)] for name, *numbers in table.itertuples(index=False, name=None)]
     notes = [
-        f"Blocks of a season, exchanged between at most {ORIGINS} origins, {REPEATS} times; {FILE} has all digits."
+        f"Blocks of a season, exchanged between at most {ORIGINS} origins, {REPEATS} times; {FILE} has all digits. "
+        "What a model learnt by chance matters to it as well: train without an input, and compare."
     ]
     headings = [name.replace("_", " ").replace("mae", "MAE") for name in COLUMNS]
     return Table("Which inputs matter", headings, cells, notes)

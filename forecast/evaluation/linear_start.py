@@ -35,6 +35,9 @@ with 8.6 horizons, it was not chosen although its validation error is 12 % lower
 PARTS = 3
 """Consecutive parts of the training windows. The other parts fit the maps that forecast a part."""
 
+MOST_SCORED = 1_000_000
+"""Most training windows that are scored by cross-validation."""
+
 FEWEST = 3
 """Fewest blocks of windows for choosing the ridge. Fewer than for trained weights (`forecast.evaluation.significance`):
 here a single map is compared with the start, not the best of many states, and it cannot adapt to validation.
@@ -162,9 +165,10 @@ def choose_start(
 def cross_validation(train: Windows, every: int) -> list[tuple[Windows, Windows]]:
     """Return each part of the training windows, with the other windows that share no target with it.
 
-    One of every `every` neighbouring windows is used. The list is empty if no other windows are left for some part.
+    One of every `every` neighbouring windows is used, `MOST_SCORED` at most. The list is empty if no other windows are
+    left for some part.
     """
-    thinned = train.thinned(every)
+    thinned = train.thinned(max(every, -(-len(train) // MOST_SCORED)))
     steps, pairs = thinned.steps, []
     for places in torch.arange(len(thinned)).tensor_split(PARTS):
         if not len(places):

@@ -74,9 +74,10 @@ def draw(path: Path, table: pd.DataFrame, title: str) -> None:
         panel.barh(seats, found.to_numpy(), color="tab:orange", height=0.7)
         panel.set_yticks(seats)
         panel.set_yticklabels([str(part) for part in found.index], fontsize=7, parse_math=False)
-        panel.set_title(f"mean size of the contribution to a step, {WORDS[view]}", fontsize=9)
+        panel.set_title(f"mean size of the contribution to a step\n{WORDS[view]}", fontsize=9)
     for panel in figure.axes:
         panel.tick_params(axis="x", labelsize=8)
+        panel.tick_params(axis="y", labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title, fontsize=10, parse_math=False)
     with replacing(path) as file:

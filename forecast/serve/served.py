@@ -67,9 +67,8 @@ class Served:
     @property
     def words(self) -> str:
         """What is forecast, in a line."""
-        return (
-            f"{', '.join(self.first.targets[:5])}, {self.first.horizon} steps of one {step_words(self.first.frequency)}"
-        )
+        step = step_words(self.first.frequency, one=True)
+        return f"{', '.join(self.first.targets[:5])}, {self.first.horizon} steps of {step}"
 
     def facts(self) -> dict[str, Any]:
         """Return what a table must have, and the scores of the model on its test split."""

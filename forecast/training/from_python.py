@@ -214,7 +214,8 @@ def _called_the_frame(path: Path) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        text = str(error).replace(str(path), "the frame").replace(RESTART_JOB_HINT, "choose a new folder")
+        text = str(error).partition("; to see the whole table:")[0]
+        text = text.replace(str(path), "the frame").replace(RESTART_JOB_HINT, "choose a new folder")
         error.args = (text,)
         raise
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.files import write_json
-from forecast.common.text import duration
+from forecast.common.text import counted, duration
 from forecast.data.sources import Source, load_source
 from forecast.runs.ensemble import write_ensemble
 from forecast.runs.run import TIME_BUDGET, Run
@@ -130,13 +130,13 @@ class _Budget:
     def facts(self, seconds: float, members: list[dict[str, Any]]) -> dict[str, Any]:
         """Return how the seconds were spent, for the result."""
         kept = [member["folder"] for member in members]
-        steps, seeds = members[0]["steps"], len(members)
+        steps, trainings = members[0]["steps"], counted(len(self.trainings), "training")
         return {
             "seconds": round(seconds, 2),
             "spent": round(seconds - self.left, 2),
             "trainings": [{**each, "kept": each["folder"] in kept} for each in self.trainings],
-            "summary": f"{len(self.trainings)} trainings in {duration(seconds - self.left)} of {duration(seconds)}: "
-            f"{seeds} seed{'s' * (seeds > 1)} of {steps:,} steps kept",
+            "summary": f"{trainings} in {duration(seconds - self.left)} of {duration(seconds)}: "
+            f"{counted(len(members), 'seed')} of {steps:,} steps kept",
         }
 
 

@@ -107,7 +107,7 @@ def test_the_sentences_say_what_matters_and_what_does_not() -> None:
     ]
     table = pd.DataFrame(rows, columns=["input", "mae", "exchanged_mae", "rise", "low", "high"])
     assert input_sentences(table) == [
-        "heat matters: exchanged, the MAE changes by +35.0 % (95 % interval +28.0 to +41.0 %).",
+        "heat matters to this model: exchanged, the MAE changes by +35.0 % (95 % interval +28.0 to +41.0 %).",
         "rain has no effect that these origins show: exchanged, the MAE changes by +0.1 % "
         "(95 % interval -0.3 to +0.5 %).",
         "x: exchanged, the MAE changes by +10.0 %; too few origins for an interval.",

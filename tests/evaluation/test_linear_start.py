@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from forecast.data.windows import Windows
+from forecast.evaluation import linear_start
 from forecast.evaluation.baselines import SeasonalNaive, last_value
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.linear_maps import fit_maps
@@ -54,6 +55,12 @@ def test_a_part_of_the_training_windows_shares_no_target_with_those_that_fit_its
         assert int(apart.min()) >= 3
         assert len(rest) >= len(train.thinned(every)) - len(part) - 4
     assert cross_validation(replace(train, starts=train.starts[:4]), 1) == []
+
+
+def test_of_very_many_training_windows_some_are_scored_by_cross_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, _ = split_windows(context_length=8, horizon=3)
+    monkeypatch.setattr(linear_start, "MOST_SCORED", 20)
+    assert 10 < sum(len(part) for part, _ in cross_validation(train, 1)) <= 20
 
 
 @pytest.mark.parametrize("confidence", [0.9, None])

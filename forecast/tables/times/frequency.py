@@ -285,12 +285,12 @@ def refuse_gaps(
 _NAMES = {"min": "minute", "h": "hour", "D": "day", "B": "business day", "W": "week", "MS": "month", "ME": "month"}
 
 
-def step_words(frequency: str) -> str:
-    """Return a frequency in words: h is hour, 15min is 15 minutes."""
+def step_words(frequency: str, *, one: bool = False) -> str:
+    """Return a frequency in words: h is hour, or one hour, 15min is 15 minutes."""
     match = re.fullmatch(r"(\d*)([A-Za-z]+)(?:-\w+)?", frequency)
     if match is None or match[2] not in _NAMES:
         return frequency
-    return f"{match[1]} {_NAMES[match[2]]}s" if match[1] else _NAMES[match[2]]
+    return f"{match[1]} {_NAMES[match[2]]}s" if match[1] else f"{'one ' * one}{_NAMES[match[2]]}"
 
 
 _SUMMER_TIME_MONTHS = (3, 4, 9, 10)
