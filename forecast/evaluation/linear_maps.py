@@ -10,7 +10,7 @@ from torch import Tensor
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.evaluate import evaluate, spread_of
 from forecast.evaluation.linear_start import choose_start, cross_validation
-from forecast.evaluation.ridge import LinearMap, Ridge, fit_ridge, refit
+from forecast.evaluation.ridge import LinearMap, Ridge, fit_ridge
 
 MAX_SCORED = 400
 """Maximum number of windows of a part that calibrate intervals."""
@@ -101,8 +101,8 @@ def fit_maps(
 
     parts = cross_validation(train, ridge.every) if chosen.cross_fitted else []
     cross_fits = tuple(
-        CrossFit(one, refit(rest, ridge), part.thinned(-(-len(part) // MAX_SCORED)).starts, offsets(one, rest))
-        for one, (part, rest) in zip(chosen.cross_fitted, parts, strict=True)
+        CrossFit(one, own, part.thinned(-(-len(part) // MAX_SCORED)).starts, offsets(one, rest))
+        for one, own, (part, rest) in zip(chosen.cross_fitted, chosen.refits, parts, strict=True)
     )
     return LinearMaps(ridge, chosen.map, offsets(chosen.map, train), chosen.held_out, cross_fits)
 

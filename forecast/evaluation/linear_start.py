@@ -49,11 +49,13 @@ class Start(NamedTuple):
 
     `held_out` are the combinations without each block of validation; empty if the start is none. `cross_fitted` are the
     starts that the other parts of the training windows fit, one for each part; empty unless validation is short.
+    `refits` are the ridges that they fit.
     """
 
     map: LinearMap
     held_out: tuple[LinearMap, ...] = ()
     cross_fitted: tuple[LinearMap, ...] = ()
+    refits: tuple[LinearMap, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def choose_start(
     alone = int(mse[1:].nanmean(1).argmin())
     if _surely_negative([mse[1 + alone] - mse[0]], [validation], confidence):
         return _starts(members)[alone]
-    return Start(combined, pool.held_out(), pool.cross_fitted_mixtures())
+    return Start(combined, pool.held_out(), pool.cross_fitted_mixtures(), starts[0].refits)
 
 
 def cross_validation(train: Windows, every: int) -> list[tuple[Windows, Windows]]:
@@ -183,8 +185,12 @@ def cross_validation(train: Windows, every: int) -> list[tuple[Windows, Windows]
 
 
 def _starts(maps: Sequence[Sequence[LinearMap]]) -> list[Start]:
-    """Return a start for each place in the lists; the first list was fitted on all windows, the others cross-fitted."""
-    return [Start(first, (), tuple(others)) for first, *others in zip(*maps, strict=True)]
+    """Return a start for each place in the lists; the first list was fitted on all windows, the others cross-fitted.
+
+    Each list begins with the ridge.
+    """
+    found = [(first, tuple(others)) for first, *others in zip(*maps, strict=True)]
+    return [Start(first, (), others, found[0][1]) for first, others in found]
 
 
 def _surely_negative(differences: Sequence[Tensor], windows: Sequence[Windows], confidence: float) -> bool:
