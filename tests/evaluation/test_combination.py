@@ -81,7 +81,7 @@ def short(seed: int = 9) -> tuple[Windows, Windows]:
 def test_with_little_evidence_the_start_is_a_combination_and_no_forecast_in_disguise() -> None:
     train, validation = short()
     ridge = fit_ridge(train, validation)
-    start, held_out, _ = choose_start(ridge, train, validation, period=4, confidence=0.9)
+    start, held_out, _, _ = choose_start(ridge, train, validation, period=4, confidence=0.9)
     assert " + " in start.name
     maps = [ridge, *naive_maps(8, 3, 4), *half_life_maps(8, 3)]
     errors = [float(evaluate(one, validation, 64).sums.squared.sum()) for one in maps]
@@ -136,7 +136,7 @@ def test_a_forecast_that_validation_shows_to_be_best_is_taken_alone() -> None:
     season = 2.0 * (torch.arange(len(validation.values)) % 4)
     validation.values[:] = season[:, None] + torch.randn(validation.values.shape, generator=random)
     ridge = fit_ridge(train, validation)
-    start, held_out, _ = choose_start(ridge, train, validation, period=4, confidence=0.9)
+    start, held_out, _, _ = choose_start(ridge, train, validation, period=4, confidence=0.9)
     assert start.name in ("the seasonal naive forecast", "exponential smoothing")
     assert held_out == ()
 

@@ -136,7 +136,7 @@ def test_fewer_than_three_blocks_are_no_proof(windows: int, is_sure: bool) -> No
     ridge = fit_ridge(train, validation)
     first = replace(train, starts=train.starts[:1])  # no early windows
     some = replace(validation, starts=validation.starts[:windows])
-    start, held_out, _ = choose_start(ridge, first, some, period=1, confidence=0.9)
+    start, held_out, _, _ = choose_start(ridge, first, some, period=1, confidence=0.9)
     assert start is ridge  # which has no error here
     assert (held_out == ()) == is_sure
 
@@ -148,7 +148,7 @@ def test_windows_further_apart_than_a_horizon_are_blocks_of_their_own() -> None:
     near = replace(validation, starts=validation.starts[:4])
     apart = replace(validation, starts=validation.starts[:13:4])  # four too
     assert choose_start(ridge, first, near, period=1, confidence=0.9).held_out
-    assert choose_start(ridge, first, apart, period=1, confidence=0.9) == (ridge, (), ())
+    assert choose_start(ridge, first, apart, period=1, confidence=0.9) == (ridge, (), (), ())
 
 
 def test_a_ridge_that_is_worse_on_all_windows_is_not_chosen() -> None:
