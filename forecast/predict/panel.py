@@ -413,6 +413,8 @@ class PanelForecaster(TrainedModel):
         contract.clock.check(pd.DatetimeIndex(series.frame.index), source)
         series = self._asked_for(series, source, ids)
         contract.encoder.check_range(series.frame, source)
+        if contract.holidays is not None:
+            contract.holidays.places(series.ids, source)
         past = decode_labels(series.frame[contract.encoder.categorical], series.labels)
         return replace(
             series, notes=(*notes, *series.notes, *contract.encoder.unknown_notes(past), *self._news(series))
