@@ -298,8 +298,9 @@ def _cut(contract: DataContract, whole: Rows, codes: np.ndarray, last: int, sour
         more = ahead.frame
         if ids is not None:
             place = {name: code for code, name in enumerate(ids.names)}
-            own = np.array([place[name] for name in ahead.ids], dtype=np.int64)
-            more = more.assign(**ids.described(own).set_axis(more.index))
+            own = np.array([place.get(name, -1) for name in ahead.ids], dtype=np.int64)
+            more = more[own >= 0]
+            more = more.assign(**ids.described(own[own >= 0]).set_axis(more.index))
         pieces.append(more)
     table = pd.DataFrame(pd.concat(pieces)).rename_axis(index=contract.time_column).reset_index()
     if ids is None:

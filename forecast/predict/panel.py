@@ -29,6 +29,7 @@ from forecast.predict.facts import forms_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.history import History, Origins, around, read_history
 from forecast.predict.input import MissingColumns, check_columns, read_as_trained, without_training_options
+from forecast.predict.known import series_with_unread
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
@@ -410,6 +411,7 @@ class PanelForecaster(TrainedModel):
         )
         with without_training_options():
             series = series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=True)
+        series = series_with_unread(series, contract.encoder, contract.unread)
         contract.clock.check(pd.DatetimeIndex(series.frame.index), source)
         series = self._asked_for(series, source, ids)
         contract.encoder.check_range(series.frame, source)
