@@ -163,7 +163,7 @@ class Holidays:
         for own, name in zip(is_holiday, names, strict=True):
             holidays = np.concatenate([_holidays_of(name, year)[0] for year in _years(first, last)])
             own[holidays[(holidays >= first) & (holidays <= last)] - first] = True
-        cells = days - first + numbers * is_holiday.shape[1]
+        cells = days - first if places is None else days - first + numbers * is_holiday.shape[1]
         shifts = [0, *range(1, self.before + 1), *range(-1, -self.after - 1, -1)]
         return np.column_stack([is_holiday.ravel()[cells + shift] for shift in shifts]).astype(np.float64)
 

@@ -504,7 +504,7 @@ def _static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
     column, roles = draft.table[name], draft.roles
     first, others = first_cells(column, coded)
     others = others[column.iloc[others].notna().to_numpy()]
-    _refuse_change(draft, coded, name, first, others, "a static covariate", "data.static_covariates")
+    _refuse_change(draft, coded, name, first, others, "a static covariate", "the column out of data.static_covariates")
     rows, marks = draft.rows[np.maximum(first, 0)], draft.reading.policies.missing_values
     cells = pd.DataFrame({name: pd.Series(column.array.take(first, allow_fill=True))})
     for categorical in (name in roles.categorical, True):  # text that is no number is a label
@@ -524,12 +524,12 @@ def regions_of(draft: Draft, coded: Coded) -> pd.Series | None:
     check_present([name], list(draft.table.columns), draft.source, REGION)
     found = read_ids(draft.table, [name], draft.rows, draft.source, "region")
     first, others = first_cells(pd.Series(found.codes), coded)
-    _refuse_change(draft, coded, name, first, others, "a region", REGION)
+    _refuse_change(draft, coded, name, first, others, "a region", f"out {REGION}")
     return pd.Series([found.names[code][0] for code in found.codes[first]], draft.rows[first], object, name)
 
 
 def _refuse_change(
-    draft: Draft, coded: Coded, name: str, first: np.ndarray, others: np.ndarray, what: str, key: str
+    draft: Draft, coded: Coded, name: str, first: np.ndarray, others: np.ndarray, what: str, cure: str
 ) -> None:
     """Raise InputError if some rows, `others`, have another value than the `first` row (S,) of their id."""
     if not len(others):
@@ -538,5 +538,5 @@ def _refuse_change(
     value, other = (repr(label_of(draft.table[name].iloc[place])) for place in (row, before))
     raise InputError(
         f"{draft.source}, column {name!r}, row {draft.rows[row]}: {value} of {coded.of(row)} is {other} in row "
-        f"{draft.rows[before]}: {what} has one value for each id: correct it, or leave the column out of {key}"
+        f"{draft.rows[before]}: {what} has one value for each id: correct it, or leave {cure}"
     )

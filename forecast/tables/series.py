@@ -243,8 +243,8 @@ def series_from_frame(
         draft = _of_one_id(draft)
     if reading.region is not None:
         raise InputError(
-            f"{REGION}={reading.region}: the table has one series: name data.id_columns, or set data.holidays to its "
-            f"region instead of {REGION}"
+            f"{REGION}={reading.region}: needs the ids of several series: name data.id_columns, or set data.holidays "
+            "to the region of the one series"
         )
     draft = with_series_merged(draft)
     draft = with_labels(draft)

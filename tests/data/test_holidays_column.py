@@ -175,7 +175,11 @@ def with_cell(row: int, value: Any, regions: dict[str, str] = STATES) -> pd.Data
 
 GERMANY = [*WORDS, "data.holidays=DE"]
 REFUSED = {
-    "changes": (GERMANY, with_cell(7, "BE"), r"row 9: 'BE' of unique_id 'a' is 'BY' in row 2: a region has one value"),
+    "changes": (
+        GERMANY,
+        with_cell(7, "BE"),
+        r"row 9: 'BE' of unique_id 'a' is 'BY' in row 2: a region has one value for each id: correct",
+    ),
     "empty": (GERMANY, with_cell(7, None), r"column 'region', row 9: no region \(1 such row\): fill it in"),
     "blank": (GERMANY, with_cell(7, "  "), r"column 'region', row 9: no region \(1 such row\): fill it in"),
     "unknown": (
@@ -199,11 +203,11 @@ REFUSED = {
         table_of(),
         r"^data.holidays=DE-BY: the column 'region' .* set data.holidays to null, or to a country, such as DE$",
     ),
-    "one id": (GERMANY, table_of()[:200], r"^data.holidays_column=region: the table has one series: name data.id_col"),
+    "one id": (GERMANY, table_of()[:200], r"^data.holidays_column=region: needs the ids of several series: name"),
     "no ids": (
         [COLUMN, "data.holidays=DE"],
         table_of()[:200].drop(columns="unique_id"),
-        r"^data.holidays_column=region: the table has one series: name data.id_columns, or set data.holidays",
+        r"^data.holidays_column=region: needs the ids of several series: name data.id_columns, or set data.holidays",
     ),
 }
 
@@ -216,5 +220,9 @@ def test_a_column_that_names_no_region_of_each_series_is_refused_in_one_line(nam
     assert "\n" not in str(caught.value)
 
 
-def test_days_around_holidays_need_no_country_beside_the_column() -> None:
+def test_options_of_holidays_act_on_the_column_too() -> None:
     assert settings_of(Path("my.csv"), COLUMN, "data.holidays_before=2").holidays is None
+    with pytest.raises(
+        InputError, match=r"^data.holidays_column=region: rows every W-SUN .*set data.holidays_column=nul"
+    ):
+        Holidays(None, column="region").check_frequency("W-SUN")
