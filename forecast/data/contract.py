@@ -9,7 +9,7 @@ import pandas as pd
 
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features, future_index
-from forecast.data.holidays import Holidays
+from forecast.data.holidays import Holidays, Places
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
 from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.data.static import Static
@@ -113,6 +113,7 @@ class DataContract:
     def from_dict(cls, state: Mapping[str, Any], context_length: int, horizon: int) -> "DataContract":
         """Return the contract of a `to_dict` state; raise an error for values that no contract has."""
         data, scales = state["data"], state["scaler"]
+        holidays = Holidays.from_dict(data["holidays"]) if "holidays" in data else None
         scaler = SeriesScaler.from_dict(scales) if "names" in scales else Scaler.from_dict(scales)
         reading = Reading(
             time_column=data["time_column"],
@@ -124,6 +125,7 @@ class DataContract:
             bounds=Bounds.of(data.get("bounds")),
             last_rows=data.get("last_rows"),
             merges_series=bool(data.get("merged")),
+            region=None if holidays is None else holidays.column,
         )
         return cls(
             Roles.of(data),
@@ -134,7 +136,7 @@ class DataContract:
             horizon,
             cycles=data["cycles"],
             encoder=KnownEncoder.from_dict(data["encoder"]) if "encoder" in data else KnownEncoder(),
-            holidays=Holidays.from_dict(data["holidays"]) if "holidays" in data else None,
+            holidays=holidays,
             shown=data.get("shown_frequency"),
             merged=data.get("merged", ()),
             unread=data.get("unread", []),
@@ -236,9 +238,11 @@ class DataContract:
         """Number of rows that a table must have: the look-back, or half of it if the model masks missing steps."""
         return -(-self.context_length // 2) if self.policies.masks_past else self.context_length
 
-    def known_inputs(self, times: pd.DatetimeIndex, frame: pd.DataFrame, labels: Labels) -> np.ndarray:
-        """Return the known inputs (N, F) of rows at these times, on the clock of training."""
-        return known_inputs(times, self.cycles, self.encoder, frame, labels, self.holidays)
+    def known_inputs(
+        self, times: pd.DatetimeIndex, frame: pd.DataFrame, labels: Labels, places: Places | None = None
+    ) -> np.ndarray:
+        """Return the known inputs (N, F) of rows at these times, on the clock of training, at the `places` of rows."""
+        return known_inputs(times, self.cycles, self.encoder, frame, labels, self.holidays, places)
 
     @property
     def layout(self) -> KnownLayout:

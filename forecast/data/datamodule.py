@@ -14,6 +14,7 @@ from forecast.common.group import ALONE
 from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, seasonal_period, span_of
 from forecast.data.contract import DataContract
+from forecast.data.holidays import Places
 from forecast.data.known import (
     KnownEncoder,
     KnownLayout,
@@ -254,7 +255,12 @@ class ForecastData(lightning.LightningDataModule):
         """Return the known inputs of some rows, (N, F), float32."""
         series = self.source.series
         frame = series.frame.iloc[piece]
-        return known_inputs(self.index[piece], self.cycles, self.encoder, frame, series.labels, self.source.holidays)
+        holidays, places = self.source.holidays, self._places(piece)
+        return known_inputs(self.index[piece], self.cycles, self.encoder, frame, series.labels, holidays, places)
+
+    def _places(self, piece: slice) -> Places | None:
+        """Return the places of some rows whose holidays are inputs; None: all rows have the same."""
+        return None
 
     def _table(self, placed: Placed, context_length: int, horizon: int) -> Windows:
         """Return the windows of the whole table, without starts."""
@@ -412,6 +418,7 @@ class ForecastData(lightning.LightningDataModule):
             series.bounds,
             last_rows=series.last_rows,
             merges_series=bool(series.merged),
+            region=None if self.source.holidays is None else self.source.holidays.column,
             layout=series.layout,
         )
         return DataContract(

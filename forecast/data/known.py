@@ -14,7 +14,7 @@ from torch.nn import functional
 from forecast.common.errors import InputError
 from forecast.common.text import is_plain
 from forecast.data.calendar import calendar_features
-from forecast.data.holidays import Holidays
+from forecast.data.holidays import Holidays, Places
 from forecast.data.scaler import LARGEST
 from forecast.tables.labels import EMPTY
 from forecast.tables.roles import KNOWN
@@ -269,14 +269,16 @@ def known_inputs(
     frame: pd.DataFrame,
     labels: Labels,
     holidays: Holidays | None,
+    places: Places | None = None,
 ) -> np.ndarray:
     """Return the known inputs of the rows in the order of `KnownLayout`, shape (N, F), float32.
 
-    `frame` has the encoder's columns at the times `index`, on the clock of training.
+    `frame` has the encoder's columns at the times `index`, on the clock of training. `places` are those of the rows, if
+    the holidays have a column.
     """
     pieces = [calendar_features(index, cycles), encoder.dense(frame)]
     if holidays is not None:
-        pieces.append(holidays.features(index).astype(np.float32))
+        pieces.append(holidays.features(index, places).astype(np.float32))
     pieces += [encoder.numbered(frame, labels, past=past) for past in (False, True)]
     return np.concatenate(pieces, 1)
 

@@ -183,12 +183,15 @@ class _Reader:
         unique = pd.DatetimeIndex(firsts.unique().sort_values())
         places = grid_places(unique, frequency, np.arange(2, len(unique) + 2), self.source)
         lengths = np.concatenate([ids.lengths for ids in each])
+        regions = [ids.regions for ids in each if ids.regions is not None]
         return Ids(
             each[0].columns,
             tuple(name for ids in each for name in ids.names),
             np.concatenate([[0], np.cumsum(lengths)]),
             places[unique.get_indexer(firsts)],
             empty=tuple(name for ids in each for name in ids.empty),
+            static=pd.DataFrame(index=range(len(lengths))),
+            regions=pd.concat(regions) if regions else None,
         )
 
     def _notes(self, numbers: Sequence[int]) -> tuple[str, ...]:
@@ -272,17 +275,19 @@ def _convert_text(path: Path, roles: Roles, reading: Reading, target: Path) -> N
             frame = table_of_text(content, layout, path, notes)
             if not number:
                 header = b"\n".join(content.split(b"\n", frame.attrs[ORIGIN][0] - 1)[:-1]) + b"\n"
-            table = pyarrow.Table.from_pandas(_steady(frame, roles), schema=schema, preserve_index=False)
+            table = pyarrow.Table.from_pandas(
+                _steady(frame, roles, reading.region), schema=schema, preserve_index=False
+            )
             schema = schema or table.schema.remove_metadata()
             pyarrow.parquet.write_table(table.cast(schema), target / f"{number:06d}.parquet")
             number += 1
 
 
-def _steady(frame: pd.DataFrame, roles: Roles) -> pd.DataFrame:
-    """Return a piece of a text file with types that no other piece has otherwise: ids as text, values as numbers."""
+def _steady(frame: pd.DataFrame, roles: Roles, region: str | None) -> pd.DataFrame:
+    """Return a piece of a text file with types that all pieces have: ids and regions as text, values as numbers."""
     frame = frame.copy(deep=False)
     for name in frame.columns:
-        if name in (roles.ids or USUAL_IDS):
+        if name in (roles.ids or USUAL_IDS) or name == region:
             frame[name] = frame[name].map(label_of, na_action="ignore")
         elif name in (roles.columns or ()) and pd.api.types.is_numeric_dtype(frame[name].dtype):
             frame[name] = frame[name].astype(np.float64)

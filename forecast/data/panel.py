@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from forecast.common.text import counted
 from forecast.data.calendar import earlier_index, seasonal_period
 from forecast.data.contract import DataContract
 from forecast.data.datamodule import ForecastData
+from forecast.data.holidays import Places
 from forecast.data.mapped import in_file
 from forecast.data.scaler import LARGEST, SeriesScaler, check_spikes, statistics_by_series
 from forecast.data.settings import END, MOST_WINDOWS
@@ -188,6 +190,14 @@ class PanelData(ForecastData):
 
     def _scaled(self, raw: np.ndarray, piece: slice) -> np.ndarray:
         return self.series_scaler.transform(raw[piece], self.ids.of_rows[piece])
+
+    @cached_property
+    def _places_of_series(self) -> Places | None:
+        return None if self.source.holidays is None else self.source.holidays.places(self.ids)
+
+    def _places(self, piece: slice) -> Places | None:
+        places = self._places_of_series
+        return None if places is None else places.at(self.ids.of_rows[piece])
 
     def stride_of(self, part: str) -> int:
         return self.strides[part if self.split.test or part != "test" else "validation"]

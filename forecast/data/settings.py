@@ -28,7 +28,7 @@ SYNTHETIC, DIAGNOSTIC, GENERATED, FILE = "synthetic", "diagnostic", "generated",
 LONGEST_NAME = 100
 """Largest number of characters of a name, which becomes part of folder and file names."""
 
-_NAMES = ("time_column", "time_columns", *OPTIONS.values(), "categorical", "perfect_foresight")
+_NAMES = ("time_column", "time_columns", *OPTIONS.values(), "categorical", "perfect_foresight", "holidays_column")
 """Options that name columns of the table."""
 
 DATE, END = "date", "end"
@@ -174,6 +174,11 @@ class DataSettings:
     holidays: str | None = option(
         "Country or country-subdivision of the holidays, such as DE-BY; null: none.", default=None
     )
+    holidays_column: str | None = option(
+        "Column of a long table that names the place of each series, such as DE-BY; null: none.",
+        default=None,
+        only=FILE,
+    )
     holidays_before: int = option(
         "Days before a holiday that are inputs too.", unit="days", default=0, least=0, most=MOST_DAYS
     )
@@ -290,6 +295,7 @@ class DataSettings:
             self.resampling,
             Bounds.of(self.bounds),
             last_rows=self.last_rows,
+            region=self.holidays_column,
             merges_series=self.targets is not None,
             layout=self.layout,
         )
@@ -298,7 +304,7 @@ class DataSettings:
         """Raise InputError for values that contradict each other."""
         self._check_times()
         for key in ("holidays_before", "holidays_after"):
-            if self.holidays is None and (days := getattr(self, key)):
+            if self.holidays is None and self.holidays_column is None and (days := getattr(self, key)):
                 raise InputError(
                     f"data.{key}={days}: needs data.holidays: set it, such as DE-BY, or leave out data.{key}"
                 )

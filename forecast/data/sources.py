@@ -115,7 +115,8 @@ def load_source(
     cycles = None if named is None else check_cycles([str(name) for name in named], series.frequency)
     holidays = _holidays(config, series)
     if holidays is not None:
-        series = replace(series, notes=(*series.notes, *holidays.notes(pd.DatetimeIndex(series.frame.index))))
+        places = holidays.places(series.ids, "the table" if path is None else str(path))
+        series = replace(series, notes=(*series.notes, *holidays.notes(pd.DatetimeIndex(series.frame.index), places)))
     static = {} if isinstance(config.static_covariates, list) else config.static_covariates or {}
     roles = replace(roles, targets=targets, static=static_values(static, targets))
     whole = _whole_targets(series, targets) if config.whole_numbers else ()
@@ -176,9 +177,10 @@ def _whole_targets(series: Series, targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def _holidays(config: DataSettings, series: Series) -> Holidays | None:
-    if config.holidays is None:
+    if config.holidays is None and config.holidays_column is None:
         return None
-    holidays = Holidays.parse(config.holidays, config.holidays_before, config.holidays_after)
+    before, after = config.holidays_before, config.holidays_after
+    holidays = Holidays.parse(config.holidays, before, after, config.holidays_column)
     holidays.check_frequency(series.frequency)
     return holidays
 

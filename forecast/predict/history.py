@@ -297,8 +297,10 @@ def _cut(contract: DataContract, whole: Rows, codes: np.ndarray, last: int, sour
     for ahead in series.ahead:
         more = ahead.frame
         if ids is not None:
-            labels = np.array(ahead.ids, dtype=object).reshape(len(more), len(ids.columns))
-            more = more.assign(**pd.DataFrame(labels, index=more.index, columns=list(ids.columns)))
+            place = {name: code for code, name in enumerate(ids.names)}
+            own = np.array([place.get(name, -1) for name in ahead.ids], dtype=np.int64)
+            more = more[own >= 0]
+            more = more.assign(**ids.described(own[own >= 0]).set_axis(more.index))
         pieces.append(more)
     table = pd.DataFrame(pd.concat(pieces)).rename_axis(index=contract.time_column).reset_index()
     if ids is None:
@@ -351,11 +353,9 @@ def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.
     series = _with_last_values(series, stops, offsets[:-1][codes], model)
     rows = np.concatenate([np.arange(*pair) for pair in zip(low, high, strict=True)])
     steps = own.steps[codes] + low - offsets[:-1][codes]
-    ends = np.concatenate([[0], np.cumsum(high - low)])
-    names, static = tuple(own.names[code] for code in codes), own.static.iloc[codes]
-    ids = replace(own, names=names, offsets=ends, steps=steps - steps.min(), static=static)
+    ids = own.at(codes, high - low, steps)
     observed = None if series.observed is None else series.observed[rows]
-    return replace(series, frame=series.frame.iloc[rows], observed=observed, ids=ids), ends[:-1] + stops - low
+    return replace(series, frame=series.frame.iloc[rows], observed=observed, ids=ids), ids.offsets[:-1] + stops - low
 
 
 def _with_last_values(series: Series, stops: np.ndarray, starts: np.ndarray, model: TrainedModel) -> Series:

@@ -77,8 +77,9 @@ def read_input(contract: DataContract, frame: pd.DataFrame, source: str) -> Seri
 
 def check_columns(contract: DataContract, frame: pd.DataFrame, source: str) -> None:
     """Raise MissingColumns if a table lacks a column of ids or one that the model reads."""
-    present = list(frame.columns)
-    if missing := [name for name in (*contract.roles.ids, *contract.columns) if name not in present]:
+    present, region = list(frame.columns), contract.reading.region
+    wanted = [*contract.roles.ids, *([] if region is None else [region]), *contract.columns]
+    if missing := [name for name in wanted if name not in present]:
         raise MissingColumns(
             f"{source} has no column {missing[0]!r}, which the model was trained on, only "
             f"{', '.join(present[:12])}: use the columns of training"

@@ -29,6 +29,7 @@ from forecast.predict.facts import forms_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.history import History, Origins, around, read_history
 from forecast.predict.input import MissingColumns, check_columns, read_as_trained, without_training_options
+from forecast.predict.known import series_with_unread
 from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
@@ -410,9 +411,12 @@ class PanelForecaster(TrainedModel):
         )
         with without_training_options():
             series = series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=True)
+        series = series_with_unread(series, contract.encoder, contract.unread)
         contract.clock.check(pd.DatetimeIndex(series.frame.index), source)
         series = self._asked_for(series, source, ids)
         contract.encoder.check_range(series.frame, source)
+        if contract.holidays is not None:
+            contract.holidays.places(series.ids, source)
         past = decode_labels(series.frame[contract.encoder.categorical], series.labels)
         return replace(
             series, notes=(*notes, *series.notes, *contract.encoder.unknown_notes(past), *self._news(series))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.data.calendar import earlier_index, future_index
+from forecast.data.holidays import Places
 from forecast.data.known import KnownEncoder
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.known import SHOWN, MissingKnown
@@ -35,7 +36,7 @@ class PanelInputs:
 
     `last` (S,) is the place among all `times` of the row before each forecast, and `dates` are the times of its h
     steps, as the user writes them. `values` (N, C_in) are the channels of each row and `known` its known covariates,
-    and `future` (S h) has those of each step.
+    and `future` (S h) has those of each step. `places` (S,) are those of the holidays; None: all series have the same.
     """
 
     model: TrainedModel
@@ -47,6 +48,7 @@ class PanelInputs:
     values: np.ndarray
     known: pd.DataFrame
     future: pd.DataFrame
+    places: Places | None
 
     @classmethod
     def of(cls, model: TrainedModel, series: Series, stops: np.ndarray, *, beyond_training: bool) -> "PanelInputs":
@@ -59,7 +61,9 @@ class PanelInputs:
         known = decode_labels(series.frame[names], series.labels)
         future = _future_known(model, series, stops, dates, known, beyond_training)
         values = series.frame[model.channels].to_numpy(np.float64)
-        return cls(model, series, stops, times, last, dates, values, known, future)
+        holidays = model.contract.holidays
+        places = None if holidays is None else holidays.places(series.ids)
+        return cls(model, series, stops, times, last, dates, values, known, future, places)
 
     def at(self, part: np.ndarray) -> Inputs:
         """Return the inputs of the forecasts at places (B,).
@@ -77,7 +81,9 @@ class PanelInputs:
         index = self.times[np.concatenate([places[:, :length].ravel(), places[:, length:].ravel()])]
         whole, labels = self._known(rows.ravel(), steps)
         times = pd.DatetimeIndex(contract.clock.to_training_clock(pd.DatetimeIndex(index)))
-        known = torch.from_numpy(contract.known_inputs(times, whole, labels))
+        of = np.concatenate([part.repeat(length), part.repeat(horizon)])
+        at = None if self.places is None else self.places.at(of)
+        known = torch.from_numpy(contract.known_inputs(times, whole, labels, at))
         observed = None
         if contract.policies.masks_past or model.least_context < length:
             seen = inside[..., None].repeat(len(model.channels), 2)

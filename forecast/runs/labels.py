@@ -72,7 +72,7 @@ NOT_SCORED = (
 INPUTS = (
     *(key for key in OPTIONS.values() if key != "targets"),
     *("categorical", "id_embedding"),
-    *("holidays", "holidays_before", "holidays_after", "calendar"),
+    *("holidays", "holidays_column", "holidays_before", "holidays_after", "calendar"),
 )
 """Keys of `data` for the model's other inputs; they differ between settings, not data."""
 

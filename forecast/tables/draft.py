@@ -57,7 +57,8 @@ class Draft:
         """Return the draft of a frame, with tidy names, and with its dates in rows."""
         _, on_file = frame.attrs.get(ORIGIN, (2, ()))
         frame, notes = tidy_names(frame, source)
-        reading, roles = replace(reading, time_column=tidy_name(reading.time_column)), roles.tidied()
+        names = {key: tidy_name(getattr(reading, key)) for key in ("time_column", "region")}
+        reading, roles = replace(reading, **names), roles.tidied()
         table = upright(
             frame,
             source,
@@ -203,7 +204,8 @@ def with_chosen_columns(draft: Draft) -> Draft:
     if time_column in draft.roles.ids:
         raise InputError(f"{source}: {time_column!r} is the time column, not an id: correct data.id_columns")
     others = [time_column, *draft.roles.ids, *(draft.roles.fixed or ())]
-    chosen = _choose(draft.table, others, draft.roles.columns, source)
+    region = [name for name in (draft.reading.region,) if name is not None and name not in covariates]
+    chosen = _choose(draft.table, [*others, *region], draft.roles.columns, source)
     unused = [name for name in draft.table.columns if name not in (*others, *chosen)]
     return replace(draft, chosen=chosen, unused=unused)
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.common.text import counted, is_plain
-from forecast.tables.draft import Draft
+from forecast.tables.draft import Draft, check_present
 from forecast.tables.flaws import Flaw, refuse
 from forecast.tables.labels import decode_labels, encode_covariates, label_of
 from forecast.tables.numbers import has_value, to_numbers
@@ -23,6 +23,9 @@ from forecast.tables.times.zones import with_zone_proposed
 
 NAMED = 3
 """Series that a message names."""
+
+REGION = "data.holidays_column"
+"""Option of the column that names the region of each series."""
 
 Id = tuple[str, ...]
 """An id: the label of a series in each id column."""
@@ -48,6 +51,8 @@ class Ids:
         Ids in the table that have no target value, and so no row here.
     static
         The static covariates, a row for each series: float64, or labels as text; an empty cell is NaN.
+    regions
+        The region of each series, named as its column, over the row of the table where it was read; None: none is.
     """
 
     columns: tuple[str, ...]
@@ -57,6 +62,7 @@ class Ids:
     padding: int = 0
     empty: tuple[Id, ...] = ()
     static: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
+    regions: pd.Series | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -95,10 +101,18 @@ class Ids:
 
     def only(self, places: np.ndarray) -> "Ids":
         """Return the series at rising places alone, whose rows follow one another."""
-        offsets = np.concatenate([[0], np.cumsum(self.lengths[places])])
-        steps = self.steps[places] - int(self.steps[places].min())
-        names, static = tuple(self.names[place] for place in places), self.static.iloc[places]
-        return replace(self, names=names, offsets=offsets, steps=steps, static=static)
+        return self.at(places, self.lengths[places], self.steps[places])
+
+    def at(self, places: np.ndarray, lengths: np.ndarray, steps: np.ndarray) -> "Ids":
+        """Return the series at rising places alone, with these numbers of rows (n,) and places of first rows (n,)."""
+        return replace(
+            self,
+            names=tuple(self.names[place] for place in places),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]),
+            steps=steps - int(steps.min()),
+            static=self.static.iloc[places],
+            regions=None if self.regions is None else self.regions.iloc[places],
+        )
 
     def frame(self, places: np.ndarray) -> pd.DataFrame:
         """Return the ids at places (n,) as columns of text."""
@@ -106,9 +120,10 @@ class Ids:
         return pd.DataFrame(labels[places], columns=list(self.columns))
 
     def described(self, places: np.ndarray) -> pd.DataFrame:
-        """Return the ids at places (n,) as columns of text, and their static covariates."""
+        """Return the ids at places (n,) as columns of text, their static covariates and their regions."""
         static = self.static.iloc[places].reset_index(drop=True)
-        return pd.concat([self.frame(places), static], axis=1)
+        found = pd.concat([self.frame(places), static], axis=1)
+        return found if self.regions is None else found.assign(**{str(self.regions.name): self.regions.array[places]})
 
 
 def shown_id(columns: Sequence[str], labels: Id) -> str:
@@ -139,10 +154,11 @@ class Coded:
         return replace(self, codes=self.codes[kept])
 
 
-def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, source: str) -> Coded:
+def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, source: str, what: str = "id") -> Coded:
     """Return the ids of the rows, sorted as numbers if all are whole numbers, else as text.
 
-    An id is read as text, so that 7 is the same id in a file of numbers and in one of text.
+    An id is read as text, so that 7 is the same id in a file of numbers and in one of text. `what` is its
+    name in messages.
     """
     labels: list[list[str]] = []
     codes_of: list[np.ndarray] = []
@@ -152,13 +168,13 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
         if (empty := (codes < 0) | np.array([not label for label in names] + [True])[codes]).any():
             row = rows[int(np.argmax(empty))]
             raise InputError(
-                f"{source}, column {name!r}, row {row}: no id ({counted(int(empty.sum()), 'such row')}): fill it in, "
-                "or delete the rows"
+                f"{source}, column {name!r}, row {row}: no {what} ({counted(int(empty.sum()), 'such row')}): fill it "
+                "in, or delete the rows"
             )
         if bad := [label for label in names if not is_plain(label)]:
             row = rows[int(np.argmax(codes == names.index(bad[0])))]
             raise InputError(
-                f"{source}, column {name!r}, row {row}: the id {bad[0]!r} has control characters: correct it"
+                f"{source}, column {name!r}, row {row}: the {what} {bad[0]!r} has control characters: correct it"
             )
         merged = {label: number for number, label in enumerate(sorted(set(names), key=_sort_key))}
         codes_of.append(np.array([merged[label] for label in names], dtype=np.int32)[codes])
@@ -487,14 +503,8 @@ def _static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
     """Return the value of each series, as numbers or as labels; refuse a named column that changes within an id."""
     column, roles = draft.table[name], draft.roles
     first, others = first_cells(column, coded)
-    if len(others := others[column.iloc[others].notna().to_numpy()]):
-        row, before = int(others[0]), int(first[coded.codes[others[0]]])
-        value, other = (repr(label_of(column.iloc[place])) for place in (row, before))
-        raise InputError(
-            f"{draft.source}, column {name!r}, row {draft.rows[row]}: {value} of {coded.of(row)} is {other} in row "
-            f"{draft.rows[before]}: a static covariate has one value for each id: correct it, or leave the column out "
-            "of data.static_covariates"
-        )
+    others = others[column.iloc[others].notna().to_numpy()]
+    _refuse_change(draft, coded, name, first, others, "a static covariate", "the column out of data.static_covariates")
     rows, marks = draft.rows[np.maximum(first, 0)], draft.reading.policies.missing_values
     cells = pd.DataFrame({name: pd.Series(column.array.take(first, allow_fill=True))})
     for categorical in (name in roles.categorical, True):  # text that is no number is a label
@@ -504,3 +514,29 @@ def _static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
             break
     refuse(flaws)
     return decode_labels(pd.DataFrame(values, columns=[name]), labels)[name].to_numpy()
+
+
+def regions_of(draft: Draft, coded: Coded) -> pd.Series | None:
+    """Return the region of each id of the table, as `Ids` has it; refuse an empty cell, and one that changes."""
+    name = draft.reading.region
+    if name is None:
+        return None
+    check_present([name], list(draft.table.columns), draft.source, REGION)
+    found = read_ids(draft.table, [name], draft.rows, draft.source, "region")
+    first, others = first_cells(pd.Series(found.codes), coded)
+    _refuse_change(draft, coded, name, first, others, "a region", f"out {REGION}")
+    return pd.Series([found.names[code][0] for code in found.codes[first]], draft.rows[first], object, name)
+
+
+def _refuse_change(
+    draft: Draft, coded: Coded, name: str, first: np.ndarray, others: np.ndarray, what: str, cure: str
+) -> None:
+    """Raise InputError if some rows, `others`, have another value than the `first` row (S,) of their id."""
+    if not len(others):
+        return
+    row, before = int(others[0]), int(first[coded.codes[others[0]]])
+    value, other = (repr(label_of(draft.table[name].iloc[place])) for place in (row, before))
+    raise InputError(
+        f"{draft.source}, column {name!r}, row {draft.rows[row]}: {value} of {coded.of(row)} is {other} in row "
+        f"{draft.rows[before]}: {what} has one value for each id: correct it, or leave {cure}"
+    )

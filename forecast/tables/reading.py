@@ -42,6 +42,8 @@ class Reading:
         Number of last rows that stay although a column has no value yet; its first value fills them.
     empty_labels
         Columns in which an empty cell is a label; None: all columns with labels.
+    region
+        Column that names the region of each series of a panel; None: none does.
     layout
         Delimiter, marks of numbers, encoding and header of a text file.
     too_few
@@ -59,6 +61,7 @@ class Reading:
     fewer_allowed: bool = False
     kept_rows: int = 0
     empty_labels: Sequence[str] | None = None
+    region: str | None = None
     layout: Layout = RECOGNIZED
     too_few: Callable[[int], str | None] = field(default=_enough, repr=False, compare=False)
 

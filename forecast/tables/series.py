@@ -33,6 +33,7 @@ from forecast.tables.labels import decode_labels, name_empty_cells
 from forecast.tables.long_tables import name_several_series
 from forecast.tables.numbers import rows_ahead, trailing_note
 from forecast.tables.panel import (
+    REGION,
     Coded,
     Id,
     Ids,
@@ -43,6 +44,7 @@ from forecast.tables.panel import (
     panel_step,
     read_ids,
     refuse_with_ids,
+    regions_of,
     sorted_rows,
     static_table,
     steps_of,
@@ -239,6 +241,11 @@ def series_from_frame(
         if keeps_ids or len(coded.names) > 1:
             return _panel(draft, coded)
         draft = _of_one_id(draft)
+    if reading.region is not None:
+        raise InputError(
+            f"{REGION}={reading.region}: needs the ids of several series: name data.id_columns, or set data.holidays "
+            "to the region of the one series"
+        )
     draft = with_series_merged(draft)
     draft = with_labels(draft)
     draft, ahead = _without_rows_ahead(draft)
@@ -309,6 +316,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     if reading.last_rows is not None:
         raise InputError(f"data.last_rows={reading.last_rows}: not for a table with data.id_columns: set it to null")
     draft, static = _with_static(draft, coded)
+    regions = regions_of(draft, coded)
     draft = with_labels(draft)
     inside, after, cut = usable_rows(draft, coded)
     if not inside.any():
@@ -327,13 +335,16 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     labels, _, named = name_empty_cells(piece.values, places, draft.labels, reading.empty_labels)
     piece, step, read_as = panel_step(draft, piece, coded)
     ids, filled = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
-    ids = replace(ids, static=static.iloc[np.unique(piece.codes)].reset_index(drop=True))
+    present = np.unique(piece.codes)
+    regions = None if regions is None else regions.iloc[present]
+    ids = replace(ids, static=static.iloc[present].reset_index(drop=True), regions=regions)
     names, low, high = " and ".join(map(repr, coded.columns)), int(ids.lengths.min()), int(ids.lengths.max())
     length = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     line = f"{len(ids):,} series, identified by {names}, of {length} rows"
     notes = (*doubled, *bucketed, *cut, *named, *read_as)
     draft = replace(draft, labels=labels)
-    series = _series(draft, filled, step, notes, ahead=ahead, unread=tuple(draft.unused), ids=ids)
+    unread = tuple(name for name in draft.unused if name != reading.region)
+    series = _series(draft, filled, step, notes, ahead=ahead, unread=unread, ids=ids)
     return replace(series, notes=(line, *series.notes))
 
 

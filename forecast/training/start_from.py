@@ -36,7 +36,7 @@ ARCHITECTURE = (
 
 INPUTS = (
     *("static_covariates", "categorical", "perfect_foresight", "holidays", "holidays_before", "holidays_after"),
-    *("calendar", "id_embedding"),
+    *("holidays_column", "calendar", "id_embedding"),
 )
 """Options of the data, beside the roles of columns, that decide what the network reads."""
 

@@ -65,6 +65,7 @@ def assert_same(found: Series, expected: Series) -> None:
         assert (found.ids.names, found.ids.columns) == (expected.ids.names, expected.ids.columns)
         np.testing.assert_array_equal(found.ids.offsets, expected.ids.offsets)
         np.testing.assert_array_equal(found.ids.steps, expected.ids.steps)
+        assert found.ids.only(np.array([0, 2])).names == expected.ids.only(np.array([0, 2])).names
         assert sum(len(table.frame) for table in found.ahead) == sum(len(table.frame) for table in expected.ahead)
     assert (found.frequency, found.policies) == (expected.frequency, expected.policies)
 
@@ -93,8 +94,15 @@ def test_one_series_is_the_same_in_stretches(kind: str, tmp_path: Path, monkeypa
 
 
 def test_a_long_text_file_is_the_same_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "stores.csv", stores())
-    assert_same(read_large(path, SALES, Reading()), whole(path, SALES, Reading(), monkeypatch))
+    table = stores()
+    path = write(tmp_path / "stores.csv", table.assign(region=table["store"].map({7: "BY", 10: "2"}).fillna("BE")))
+    reading = Reading(region="region")
+    found, expected = read_large(path, SALES, reading), whole(path, SALES, reading, monkeypatch)
+    assert_same(found, expected)
+    assert found.ids is not None
+    assert expected.ids is not None
+    assert found.ids.regions is not None
+    assert list(found.ids.regions) == list(expected.ids.regions) == [*["BE"] * 6, "BY", "BE", "BE", "2"]
 
 
 def test_what_a_border_of_two_parts_could_change_is_refused(tmp_path: Path) -> None:

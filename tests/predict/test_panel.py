@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,15 @@ def test_known_columns_may_be_in_a_table_of_their_own(
     known = table.loc[ahead, ["store", "date", *KNOWN]].sample(frac=1, random_state=0)
     past = table[~ahead].assign(store=lambda rows: rows["store"].astype(str) if text else rows["store"])
     pd.testing.assert_frame_equal(model.predict(past, known, levels=[80]), expected, check_exact=True)
+
+
+def test_a_table_may_lack_known_columns_on_which_no_forecast_depends(model: PanelForecaster) -> None:
+    alone = replace(model, contract=replace(model.contract, unread=KNOWN))
+    table = stores(future=False)
+    lacking = table.drop(columns=KNOWN)
+    pd.testing.assert_frame_equal(alone.predict(lacking), alone.predict(table))
+    start = str(table["date"].max() - pd.Timedelta(hours=2 * HORIZON))
+    pd.testing.assert_frame_equal(alone.backtest(lacking, start), alone.backtest(table, start))
 
 
 def test_a_known_column_that_ends_early_for_some_ids_names_the_first(model: PanelForecaster) -> None:
