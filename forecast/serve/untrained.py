@@ -15,6 +15,7 @@ from forecast.pretrained.mixture import earlier_origins
 from forecast.pretrained.weights import NAME, open_pretrained
 from forecast.serve.served import LEVELS, Answer, Served, understood
 from forecast.tables.files import Upload
+from forecast.tables.roles import OPTIONS
 
 MOST_WORK = 2_000_000
 """Most steps of all columns in a request, earlier forecasts included: a minute of one core, and a gigabyte."""
@@ -40,7 +41,7 @@ class Untrained:
     def facts(self) -> dict[str, Any]:
         """Return what a table must have; columns, step and horizon are those of each request."""
         nothing: dict[str, Any] = dict.fromkeys(("time_column", "frequency", "step", "horizon", "scores"))
-        roles: dict[str, Any] = {name: [] for name in ("targets", "past_covariates", "known_covariates", "id_columns")}
+        roles: dict[str, Any] = {name: [] for role, name in OPTIONS.items() if role != "fixed"}
         bounds = {"largest_horizon": MOST_STEPS, "least_rows": FEWEST_ROWS, "levels": list(LEVELS)}
         return {"model": self.name, **nothing, **roles, **bounds}
 
