@@ -323,7 +323,7 @@ def test_a_wrong_data_folder_is_refused_before_the_file_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORECAST_DATA_DIR", str(tmp_path / "unmounted"))
-    monkeypatch.setattr("forecast.data.sources.read_series", lambda *_, **__: pytest.fail("the file was read"))
+    monkeypatch.setattr("forecast.data.sources.series_from_frame", lambda *_, **__: pytest.fail("the file was read"))
     source = write(tmp_path / "mine.csv", hourly(300))
     with pytest.raises(InputError, match=r"FORECAST_DATA_DIR is .*unmounted.*, which is not a folder"):
         train(quick(tmp_path / "runs", "data=csv", f"data.path={source}"))
