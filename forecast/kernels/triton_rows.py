@@ -121,8 +121,8 @@ def _mend_interpreter() -> None:
 
     patch = interpreter._patch_lang_tensor
 
-    def patch_and_mend(tensor: Any) -> None:
-        patch(tensor)
+    def patch_and_mend(tensor: Any, *more: Any) -> None:  # Triton 3.6 gives a scope too
+        patch(tensor, *more)
         tensor.__index__ = lambda self: self.handle.data.item()
 
     interpreter._patch_lang_tensor = patch_and_mend
