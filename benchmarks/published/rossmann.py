@@ -208,7 +208,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "full": (),
     "mean": ("attention=mean",),
     "no_known": ("data.known_covariates=[]", "data.categorical=[]"),
-    "updated": ("training.max_steps=2000",),
+    "updated": ("training.max_steps=1600",),
 }
 """Overrides of each trained row, by its name in the record; `updated` trains again before later windows."""
 

@@ -3,18 +3,19 @@
 A composition takes six times as long otherwise, and the suite makes more than a thousand.
 """
 
+import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import astuple, replace
+from copy import copy
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pytest
 from hydra._internal import defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository, IConfigRepository
 from hydra.core.default_element import InputDefault, ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -28,7 +29,7 @@ REPLACED = [
     (owner, name, getattr(owner, name))
     for owner, name in (
         (ConfigRepository, "load_config"),
-        (ConfigLoaderImpl, "_load_single_config"),
+        (CachingConfigRepository, "__init__"),
         (ConfigLoaderImpl, "_compose_config_from_defaults_list"),
         (defaults_list, "_create_interpolation_map"),
         (OverridesParser, "parse_rule"),
@@ -38,20 +39,21 @@ REPLACED = [
 
 
 class Latest(Generic[T]):
-    """The values of a function that were used last, by key; more of them would make garbage collection longer."""
+    """The values of a function that were used last, by key, as pickles: garbage collection does not read these."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._values: OrderedDict[Hashable, T] = OrderedDict()
+        self._values: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value of the key, made if it is not kept; an error of `make` is raised."""
+        """Return a copy of the value of the key, made if it is not kept; an error of `make` is raised."""
         if key not in self._values:
-            self._values[key] = make()
+            self._values[key] = pickle.dumps(make())
             if len(self._values) > self._most:
                 self._values.popitem(last=False)
         self._values.move_to_end(key)
-        return self._values[key]
+        value: T = pickle.loads(self._values[key])
+        return value
 
 
 def place_of(repository: ConfigRepository, path: str) -> Hashable:
@@ -72,32 +74,34 @@ def parts_kept() -> Iterator[None]:
 
     The choices for interpolations in a defaults list are collected only if it has one.
     """
-    load, load_one, merge, choices, parse = (function for _, _, function in REPLACED)
+    load, _, merge, choices, parse = (function for _, _, function in REPLACED)
     files: Latest[ConfigResult | None] = Latest(500)
-    merged: Latest[DictConfig] = Latest(8)
+    merged: Latest[DictConfig] = Latest(500)
     overrides: Latest[Override] = Latest(500)
 
     def load_config(self: ConfigRepository, config_path: str) -> ConfigResult | None:
         place = place_of(self, config_path)
         return load(self, config_path) if place is None else files.get(place, lambda: load(self, config_path))
 
-    def load_single_config(self: ConfigLoaderImpl, default: ResultDefault, repo: Any) -> ConfigResult:
-        result = load_one(self, default, repo)
-        return replace(result, config=deepcopy(result.config))  # the merge takes its nodes
+    def copy_repository(self: CachingConfigRepository, delegate: IConfigRepository) -> None:
+        self.delegate = copy(delegate)  # a change of its search path gives it another list of sources
+        self.cache = {}
 
     def compose_config(self: ConfigLoaderImpl, defaults: list[ResultDefault], repo: Any) -> DictConfig:
         key = tuple((*astuple(default), place_of(repo.delegate, str(default.config_path))) for default in defaults)
-        return deepcopy(merged.get(key, lambda: merge(self, defaults, repo)))
+        return merged.get(key, lambda: merge(self, defaults, repo))
 
     def choices_if_used(known: Any, defaults: list[InputDefault], self_added: bool) -> DictConfig | None:
         return choices(known, defaults, self_added) if any(one.is_interpolation() for one in defaults) else None
 
     def parse_rule(self: OverridesParser, s: str, rule_name: str) -> Any:
-        if rule_name != "override":
-            return parse(self, s, rule_name)
-        return deepcopy(overrides.get(s, lambda: parse(self, s, rule_name)))
+        return (
+            overrides.get(s, lambda: parse(self, s, rule_name))
+            if rule_name == "override"
+            else parse(self, s, rule_name)
+        )
 
-    ours = (load_config, load_single_config, compose_config, choices_if_used, parse_rule)
+    ours = (load_config, copy_repository, compose_config, choices_if_used, parse_rule)
     with pytest.MonkeyPatch.context() as patch:
         for (owner, name, _), function in zip(REPLACED, ours, strict=True):
             patch.setattr(owner, name, function)

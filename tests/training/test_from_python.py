@@ -134,13 +134,15 @@ def test_the_command_trains_the_same_weights_on_other_tables(
 
 
 @pytest.mark.slow
-def test_an_ensemble_has_the_weights_of_its_seeds_and_scores_their_mean(
+def test_an_ensemble_has_the_weights_of_the_commands_of_its_seeds_and_scores_their_mean(
     fitted: forecast.Forecaster, tmp_path: Path
 ) -> None:
     model = forecast.fit(frame(), folder=tmp_path / "run", ensemble=2, **OPTIONS)
     assert isinstance(model, forecast.Ensemble)
     assert sha256(tmp_path / "run" / "seed-3" / WEIGHTS) == sha256(fitted.path / WEIGHTS)
     assert model.result["seeds"] == [3, 4]
+    other = forecast.load(tmp_path / "run" / "seed-4")
+    assert command_weights(other, tmp_path / "command") == sha256(other.path / WEIGHTS)
     assert "mean of 2 models" in repr(model)
     again = forecast.load(model.save(tmp_path / "copy"))
     pd.testing.assert_frame_equal(again.predict(frame(), levels=[80]), model.predict(frame(), levels=[80]))

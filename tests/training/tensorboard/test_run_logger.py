@@ -57,6 +57,17 @@ def test_a_logger_without_its_package_is_one_line_that_names_it(
         make_logger(group, str(tmp_path))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_a_local_store_of_mlflow_has_the_options_and_scores_of_a_run(tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    store = f"sqlite:///{tmp_path / 'store.db'}"
+    run, result = train(quick(tmp_path, "logger=[tensorboard,mlflow]", f"logger.mlflow.tracking_uri={store}"))
+    (stored,) = mlflow.MlflowClient(tracking_uri=store).search_runs(["1"])
+    assert stored.data.params["config/seed"] == str(result["seed"])
+    assert last_scalars(run.path).items() <= stored.data.metrics.items()
+
+
 class Refusing(CSVLogger):
     """A logger whose store is not there."""
 
