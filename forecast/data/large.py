@@ -82,6 +82,7 @@ def read_large(path: Path, roles: Roles, reading: Reading) -> Series:
             _read_panel(reader, folder, ids)
         else:
             _read_stretches(reader, folder)
+        pyarrow.default_memory_pool().release_unused()  # else the reader's batches stay in it
         return reader.stored()
 
 

@@ -160,12 +160,22 @@ MEANINGS = {
 """The beginning of each warning."""
 
 
+PIECE = 2**16
+"""Values of a column whose windows are computed at a time, or one look-back if that is longer."""
+
+
 def _limits(values: np.ndarray, length: int, observed: np.ndarray | None) -> list[float]:
     """Return the `LIMITS` of a column (N,)."""
-    measured = np.ones(values.shape, dtype=bool) if observed is None else observed
-    masked = np.where(measured, values, np.nan)
-    level, spread = _windows(masked, min(length, len(values)))
-    return [float(limit(part)) for part in (masked, level, spread) for limit in (np.nanmin, np.nanmax)]
+    length, found = min(length, len(values)), []
+    step = max(1, PIECE // length) * length
+    for start in range(0, len(values) - length + 1, step):
+        rows = slice(start, start + step + length)
+        masked = values[rows] if observed is None else np.where(observed[rows], values[rows], np.nan)
+        level, spread = _windows(masked, length)
+        each = masked, level[:step], spread[:step]  # the window after them is that of the next piece
+        found.append([limit.reduce(part) for part in each for limit in (np.fmin, np.fmax)])
+    limits = np.array(found)
+    return [float((np.fmin, np.fmax)[place % 2].reduce(limits[:, place])) for place in range(len(LIMITS))]
 
 
 def _windows(values: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -170,3 +170,12 @@ def test_a_known_number_ten_widths_off_is_refused_by_column_and_date(
 def test_limits_of_some_columns_leave_out_those_without_limits() -> None:
     assert KNOWN.of(["constant", "other"]).columns == ("constant",)
     assert TrainingRange.nothing().of(["k"]).columns == ()
+
+
+@pytest.mark.parametrize("length", [1, 7, 24, 300])
+def test_a_column_computed_in_pieces_has_the_same_limits(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    values, observed = random.standard_normal((200, 2)).cumsum(0) + 1e6, random.random((200, 2)) > 0.3
+    whole = TrainingRange.fit(values, ["a", "b"], length, observed).to_dict()
+    monkeypatch.setattr("forecast.data.training_range.PIECE", 50)
+    assert TrainingRange.fit(values, ["a", "b"], length, observed).to_dict() == whole

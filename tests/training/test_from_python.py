@@ -104,9 +104,9 @@ def test_the_same_call_returns_the_finished_run_and_another_is_refused(fitted: f
 
 
 def command_weights(model: forecast.Forecaster, folder: Path) -> str:
-    """Return the hash of the weights that the recorded command of a model trains."""
-    words = shlex.split(model.result["command"])[2:]
-    run, _ = train({**compose(*words), "output_dir": str(folder)})
+    """Return the hash of the weights that the recorded command trains with the seed of the model and no other."""
+    words = [word for word in shlex.split(model.result["command"])[2:] if not word.startswith("ensemble=")]
+    run, _ = train({**compose(*words), "seed": model.result["seed"], "output_dir": str(folder)})
     return sha256(run.path / WEIGHTS)
 
 
