@@ -44,6 +44,9 @@ SMALL = (
     *("logger=csv", "training.progress=false", "training.evaluation_windows=2000"),
 )
 
+FEW_WINDOWS = ("training.batch_size=8", "training.evaluation_batch_size=8")
+"""A batch of many columns takes more memory than the rest of a training."""
+
 PREDICT = """
 import sys, time
 from forecast.predict.panel import PanelForecaster
@@ -269,7 +272,14 @@ def _memory(options: argparse.Namespace) -> list[dict[str, str]]:
     names = ",".join(f"load{place}" for place in range(options.columns))
     folder = options.folder / f"memory-{options.rows}-{options.columns}"
     shutil.rmtree(folder, ignore_errors=True)
-    words = ["data=csv", f"data.path={table}", f"data.targets=[{names}]", *SMALL, "training.data_placement=mapped"]
+    words = [
+        "data=csv",
+        f"data.path={table}",
+        f"data.targets=[{names}]",
+        *SMALL,
+        *FEW_WINDOWS,
+        "training.data_placement=mapped",
+    ]
     facts = {"table MiB": f"{size / 2**20:.0f}", "limit MiB": f"{limit / 2**20:.0f}"}
     os.environ["FORECAST_MAX_TABLE_MIB"] = str(min(256, size // 2**21))
     train = measured([sys.executable, "train.py", *words, f"output_dir={folder}"], limit)
