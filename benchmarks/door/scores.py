@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit  # type: ignore[import-untyped]
+from scipy.special import stdtrit
 
 from benchmarks.door.series import TABLES, Floats, Table
 from forecast.common.tables import table as markdown

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.signal import lfilter  # type: ignore[import-untyped]
+from scipy.signal import lfilter
 
 Floats = np.ndarray
 Maker = Callable[[np.random.Generator, Floats, int], dict[str, Floats]]

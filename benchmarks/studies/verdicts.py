@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy.signal import lfilter  # type: ignore[import-untyped]
+from scipy.signal import lfilter
 
 from forecast.common.files import replacing
 from forecast.common.spreadsheet import write_frame

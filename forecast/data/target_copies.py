@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import fft  # type: ignore[import-untyped]
+from scipy import fft
 
 from forecast.common.errors import InputError
 from forecast.tables.roles import KNOWN, PAST

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import ndtri, stdtrit  # type: ignore[import-untyped]
+from scipy.special import ndtri, stdtrit
 from torch import Tensor
 
 from forecast.common.group import Group

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit  # type: ignore[import-untyped]
+from scipy.special import stdtrit
 
 from forecast.common.files import look_up
 from forecast.evaluation.metrics import skill

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize  # type: ignore[import-untyped]
+from scipy.optimize import minimize
 
 from forecast.data.windows import Windows
 from forecast.evaluation.combination import POWER, PRIOR, SOME, Members, best_weights, mixture, shrunk_weights

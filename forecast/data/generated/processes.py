@@ -88,7 +88,7 @@ def noise(random: Random, n: int) -> Floats:
 
 def autoregression(random: Random, n: int) -> Floats:
     """Draw an autoregression with random stable roots, some of them complex: cycles without a fixed phase."""
-    from scipy.signal import lfilter  # type: ignore[import-untyped]  # imported here: it takes seconds
+    from scipy.signal import lfilter  # imported here: it takes seconds
 
     roots: list[complex] = []
     for _ in range(random.integers(1, 4)):

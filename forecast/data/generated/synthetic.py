@@ -70,7 +70,7 @@ def _lag(target: np.ndarray, time_constant_h: float) -> np.ndarray:
 
 def _filtered(values: np.ndarray, gain: float, decay: float, state: float) -> np.ndarray:
     """Return y with y[t] = gain values[t] + decay y[t - 1], beginning with `state` = decay y[-1]."""
-    from scipy.signal import lfilter  # type: ignore[import-untyped]  # imported here: it takes seconds
+    from scipy.signal import lfilter  # imported here: it takes seconds
 
     filtered, _ = lfilter([gain], [1.0, -decay], values, zi=[state])
     return np.asarray(filtered)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+from scipy import stats
 
 from forecast.common.tables import Table
 from forecast.report.diagnosis.tasks import Cell, Diagnosis, Task
