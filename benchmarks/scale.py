@@ -47,6 +47,9 @@ SMALL = (
 FEW_WINDOWS = ("training.batch_size=8", "training.evaluation_batch_size=8")
 """A batch of many columns takes more memory than the rest of a training."""
 
+SMALL_HEAPS = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+"""Variables under which RLIMIT_DATA counts memory in use: Arrow's own pool reserves 1 GiB of addresses."""
+
 PREDICT = """
 import sys, time
 from forecast.predict.panel import PanelForecaster
@@ -278,10 +281,11 @@ def _memory(options: argparse.Namespace) -> list[dict[str, str]]:
         f"data.targets=[{names}]",
         *SMALL,
         *FEW_WINDOWS,
+        "training.evaluation_stride=12",
         "training.data_placement=mapped",
     ]
     facts = {"table MiB": f"{size / 2**20:.0f}", "limit MiB": f"{limit / 2**20:.0f}"}
-    os.environ["FORECAST_MAX_TABLE_MIB"] = str(min(256, size // 2**21))
+    os.environ |= {"FORECAST_MAX_TABLE_MIB": str(min(256, size // 2**21)), **SMALL_HEAPS}
     train = measured([sys.executable, "train.py", *words, f"output_dir={folder}"], limit)
     train.pop("")
     rows = [{"step": "train", **facts, **train}]
