@@ -30,6 +30,7 @@ from forecast.data.large import read_large
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
 from forecast.evaluation.scoring import limits_of_data, units_of
+from forecast.runs.run import WEIGHTS
 from forecast.tables.reading import Reading
 from forecast.tables.roles import Roles
 
@@ -269,33 +270,41 @@ def _trained(folder: Path, table: Path, *words: str, limit: int | None = None) -
 
 
 def _memory(options: argparse.Namespace) -> list[dict[str, str]]:
+    """Train on a folder and forecast it under the limit, then in memory without one; compare weights and forecasts."""
     table = wide_files(options.folder / f"wide-{options.rows}-{options.columns}", options.rows, options.columns)
     size = 8 * options.rows * options.columns
     limit = size // 4 if options.limit is None else options.limit * 2**20
     names = ",".join(f"load{place}" for place in range(options.columns))
-    folder = options.folder / f"memory-{options.rows}-{options.columns}"
-    shutil.rmtree(folder, ignore_errors=True)
-    words = [
-        "data=csv",
-        f"data.path={table}",
-        f"data.targets=[{names}]",
-        *SMALL,
-        *FEW_WINDOWS,
-        "training.evaluation_stride=12",
-        "training.data_placement=mapped",
-    ]
-    facts = {"table MiB": f"{size / 2**20:.0f}", "limit MiB": f"{limit / 2**20:.0f}"}
-    os.environ |= {"FORECAST_MAX_TABLE_MIB": str(min(256, size // 2**21)), **SMALL_HEAPS}
-    train = measured([sys.executable, "train.py", *words, f"output_dir={folder}"], limit)
-    train.pop("")
-    rows = [{"step": "train", **facts, **train}]
-    if found := list(folder.rglob("manifest.json")):
-        last = sorted(table.glob("*.parquet"))[-1]
-        command = ["-m", "forecast.predict", "--run", str(found[0].parent), "--input", str(last)]
-        predict = measured([sys.executable, *command, "--output", str(folder / "next.csv")], limit)
-        predict.pop("")
-        rows.append({"step": "forecast", **facts, **predict})
+    words = ["data=csv", f"data.path={table}", f"data.targets=[{names}]", *SMALL, *FEW_WINDOWS]
+    words += ["training.evaluation_stride=12", "training.precision=32-true"]
+    last = sorted(table.glob("*.parquet"))[-1]
+    os.environ |= SMALL_HEAPS
+    rows = []
+    for where, bound in (("mapped", limit), ("device", None)):
+        folder = options.folder / f"{where}-{options.rows}-{options.columns}"
+        shutil.rmtree(folder, ignore_errors=True)
+        os.environ["FORECAST_MAX_TABLE_MIB"] = str(2 * size // 2**20 if bound is None else min(256, size // 2**21))
+        facts = {"table MiB": f"{size / 2**20:.0f}", "limit MiB": "" if bound is None else f"{bound / 2**20:.0f}"}
+        placed = [f"training.data_placement={where}", f"output_dir={folder}"]
+        train = measured([sys.executable, "train.py", *words, *placed], bound)
+        train.pop("")
+        rows.append({"step": "train", "placement": where, **facts, **train})
+        if found := list(folder.rglob("manifest.json")):
+            rows[-1]["sha256"] = _sha256(found[0].parent / WEIGHTS)
+            output = folder / "next.csv"
+            command = ["-m", "forecast.predict", "--run", str(found[0].parent), "--input", str(last)]
+            predict = measured([sys.executable, *command, "--output", str(output)], bound)
+            predict.pop("")
+            digest = _sha256(output) if output.is_file() else ""
+            rows.append({"step": "forecast", "placement": where, **facts, **predict, "sha256": digest})
+    for row in rows:
+        digests = {other.get("sha256") for other in rows if other["step"] == row["step"]}
+        row["same bytes"] = "yes" if len(digests) == 1 and "" not in digests else "no"
     return rows
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _reading(options: argparse.Namespace) -> list[dict[str, str]]:

@@ -1,8 +1,8 @@
 """A backtest without refits, with six refits from the last weights, and with six from scratch.
 
-`python -m benchmarks.studies.refits --output outputs/refits.csv` trains a small run on the last rows of PJM East and of
-EPF Germany, and backtests it on half a year after its validation. Each row is written when it is measured, and the same
-command continues.
+`python -m benchmarks.studies.refits --output outputs/refits.csv` trains small runs on the last rows of PJM East and of
+EPF Germany, with and without the linear path, and backtests them on half a year after their validation. Each row is
+written when it is measured, and the same command continues.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import tempfile
 import time
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,12 @@ from forecast.training.train import train
 
 WORDS = [
     *("context_length=168", "horizon=24", "model.d_model=32", "model.d_ff=64", "logger=null", "data.last_rows=20000"),
-    *("training.progress=false", "training.max_epochs=null", "training.max_steps=200", "training.evaluation_stride=24"),
+    *("training.progress=false", "training.max_epochs=null", "training.evaluation_stride=24"),
     *("training.precision=32-true", "data.split={train:0.65,validation:0.11,test:0.24}"),
 ]
+STEPS = {True: 200, False: 1000}
+"""Training steps with the linear path, and of the network alone."""
+
 STRETCHES = {
     "pjme": ("PJME_hourly.csv", "2018-01-15", "2018-07-12"),
     "epf_de": ("EPF_DE.csv", "2017-06-16", "2017-12-11"),
@@ -48,23 +52,27 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     output = parser.parse_args().output
     rows: list[Any] = pd.read_csv(output).to_dict("records") if output.is_file() else []
-    for name, (file, first, last) in STRETCHES.items():
-        folder = Path(tempfile.gettempdir()) / f"refits-{name}"
-        run = folder / "run"
-        with redirect_stdout(StringIO()):
-            train(plain_values(compose_words([f"data={name}", *WORDS])), folder=run)
-        path = Path(os.environ["FORECAST_DATA_DIR"]) / file
-        for mode, (refit, start) in MODES.items():
-            if any((row["data"], row["refits_from"]) == (name, mode) for row in rows):
-                continue
-            began = time.process_time()
+    for (name, (file, first, last)), path in product(STRETCHES.items(), STEPS):
+        folder = Path(tempfile.gettempdir()) / f"refits-{name}-{path}"
+        missing = [mode for mode in MODES if not any(_key(row) == (name, path, mode) for row in rows)]
+        if missing and not (folder / "run").exists():
+            words = [f"data={name}", *WORDS, f"model.linear_path={path}", f"training.max_steps={STEPS[path]}"]
             with redirect_stdout(StringIO()):
-                backtest([str(run)], path, folder / mode, Asked(first, last, "24h", (), refit, None, start))
-            scores = scores_of(folder, mode)
-            rows.append({"data": name, "refits_from": mode, **scores, "processor_seconds": time.process_time() - began})
+                train(plain_values(compose_words(words)), folder=folder / "run")
+        table = Path(os.environ["FORECAST_DATA_DIR"]) / file
+        for mode in missing:
+            (refit, start), began = MODES[mode], time.process_time()
+            with redirect_stdout(StringIO()):
+                backtest([str(folder / "run")], table, folder / mode, Asked(first, last, "24h", (), refit, None, start))
+            seconds = {"processor_seconds": time.process_time() - began}
+            rows.append({"data": name, "linear_path": path, "refits_from": mode, **scores_of(folder, mode), **seconds})
             with output.open("wb") as opened:
                 write_frame(opened, pd.DataFrame(rows), index=False)
             print(rows[-1], flush=True)
+
+
+def _key(row: dict[str, Any]) -> tuple[str, bool, str]:
+    return row["data"], row["linear_path"], row["refits_from"]
 
 
 def scores_of(folder: Path, mode: str) -> dict[str, Any]:

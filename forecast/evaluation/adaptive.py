@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from forecast.evaluation.intervals import Calibration, middle
 
@@ -81,34 +82,51 @@ class Adaptive:
 class RowErrors:
     """Relative errors of the forecasts of each row, and their means over the rows before a forecast.
 
+    Forecasts are added in the order of time. Only rows that still count for the latest are held.
+
     Parameters
     ----------
     typical
         Shape (h, C): see `Adaptive`.
-    first, stop
-        Range of the rows that forecasts may have as targets.
     """
 
-    def __init__(self, typical: Tensor, first: int, stop: int) -> None:
-        self.typical, self.first = typical.clamp(min=TINY), first
+    def __init__(self, typical: Tensor) -> None:
+        self.typical = typical.clamp(min=TINY)
         self.horizon, series = typical.shape
-        self.total = typical.new_zeros(stop - first, series)
+        self.first, self.is_whole = 0, True
+        self.total = typical.new_zeros(0, series)
         self.count = torch.zeros_like(self.total)
 
     def add(self, origin: Tensor, residuals: Tensor, spread: Tensor) -> None:
         """Add truth minus point forecast (B, h, C), NaN where not observed, of windows with a spread (B, 1, C)."""
+        self._hold(int(origin.min()) - SPAN * self.horizon, int(origin.max()) + self.horizon)
         relative = (residuals.abs() / spread / self.typical).clamp(max=MOST)
         seen = relative.isfinite()
         rows = (origin[:, None] - self.first + torch.arange(self.horizon, device=origin.device)).flatten()
         self.total.index_add_(0, rows, torch.where(seen, relative, 0).flatten(0, 1).to(self.total.dtype))
         self.count.index_add_(0, rows, seen.flatten(0, 1).to(self.count.dtype))
 
+    def _hold(self, first: int, stop: int) -> None:
+        """Hold the rows from `first` to `stop`, and forget those before."""
+        if not len(self.total):
+            self.first = first
+        past = max(0, first - self.first)
+        self.is_whole &= not past
+        self.first += past
+        self.total, self.count = (
+            functional.pad(part[past:], (0, 0, 0, max(0, stop - self.first - len(part[past:]))))
+            for part in (self.total, self.count)
+        )
+
     def before(self, origin: Tensor) -> tuple[Tensor, Tensor]:
         """Return the mean relative error before each origin (B,), shape (B, 1, C), and where it is known.
 
         It is known if at least one horizon of rows has errors, else it is 1. Only rows before the origin count.
         """
-        last, span = origin - self.first, SPAN * self.horizon
+        span = SPAN * self.horizon
+        assert self.is_whole or int(origin.min()) - span >= self.first, "rows before these origins are forgotten"
+        self._hold(min(self.first, int(origin.min())), int(origin.max()))
+        last = origin - self.first
         low, high = max(0, int(last.min()) - span), int(last.max())
         rows = torch.arange(low, high, device=origin.device)
         age = last[:, None] - 1 - rows  # (B, n)

@@ -287,15 +287,10 @@ def _past_errors(
 ) -> Past:
     """Return the errors of the forecasts before a share of the windows."""
     starts = windows.starts if before is None else torch.cat([before.starts, windows.starts])
-    first, last = int(windows.starts[share.start]), int(windows.starts[share.stop - 1])
+    first = int(windows.starts[share.start])
     reach = (SPAN + 1) * windows.horizon
     earlier = replace(windows, starts=starts[(starts >= first - reach) & (starts < first)])
-    errors = RowErrors(
-        adaptive.typical.to(windows.device),
-        first - reach + windows.context_length,
-        last + windows.context_length + windows.horizon,
-    )
-    past = Past(adaptive, errors)
+    past = Past(adaptive, RowErrors(adaptive.typical.to(windows.device)))
     if adaptive.series is not None:
         return past
     for batch in earlier.batches(batch_size):

@@ -185,11 +185,11 @@ class Residuals:
 
     def sizes(self) -> tuple[Tensor, "Residuals"]:
         """Return the relative size of the errors before each window (W', 1, C), of windows that have it, and these."""
-        first, horizon = int(self.origins.min()), self.values.shape[1]
-        errors = RowErrors(self.typical, first, int(self.origins.max()) + horizon)
-        point = middle(self.values)
-        errors.add(self.origins, point, self.spread)
-        found = [errors.before(part) for part in self.origins.split(AT_ONCE)]
+        errors, found = RowErrors(self.typical), []
+        parts = (part.split(AT_ONCE) for part in (self.origins, middle(self.values), self.spread))
+        for origins, point, spread in zip(*parts, strict=True):
+            errors.add(origins, point, spread)
+            found.append(errors.before(origins))
         size, known = (torch.cat(parts) for parts in zip(*found, strict=True))
         enough = known.all(2).all(1)
         return size[enough], self._at(enough)
@@ -291,12 +291,15 @@ def best_power(forecaster: Forecaster, train: Windows, batch_size: int, limits: 
     """Return the power of `POWERS` whose adaptive 80 % intervals score best on the training windows.
 
     A validation split can be shorter than a season, in which errors may be alike; the training split has all seasons.
-    `forecaster` should have few parameters, since it was fitted there. 0 if the split has too few windows.
+    `forecaster` should have few parameters, since it was fitted there. Of a large split, the latest windows are scored.
+    0 if the split has too few windows.
     """
     every = -(-len(train) * train.horizon * train.num_targets // MAX_SELECTING)
-    windows = train.thinned(min(every, train.horizon))
     if len(train) < LEAST_TRAINING * train.horizon:
         return 0.0
+    windows = train.thinned(min(every, train.horizon))
+    latest = max(LEAST_KEPT, MAX_SELECTING // (train.horizon * train.num_targets))
+    windows = replace(windows, starts=windows.starts[-latest:])
     places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
     residuals = Residuals.of(
         evaluate(forecaster, windows, batch_size, keep_residuals=True, limits=limits), places, windows

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -151,6 +152,9 @@ def skill(mse: float, reference: float) -> float:
     return 1.0 - mse / reference if reference > LEAST else float("nan")
 
 
+SCANNED_ROWS, SCANNED_COLUMNS = 2**17, 8
+"""Rows and columns of a table that are read at once: a single column of a file would read all of it."""
+
 RELATIVE = ("smape", "wape", "mase")
 """The scores without a unit: two in per cent, and one ratio."""
 
@@ -180,8 +184,15 @@ def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None 
     `values` (N, C) are the training rows in original units, `period` is in steps. Filled values (`observed` (N, C) is
     False) are ignored. NaN for a series without two measured values a season apart.
     """
-    pairs = [_seasonal_differences(values, period, observed, place) for place in range(values.shape[1])]
-    return np.array([total.sum() / count if (count := kept.sum()) else np.nan for kept, total in pairs])
+    total, count = np.zeros(values.shape[1]), np.zeros(values.shape[1])
+    for start, place in product(range(period, len(values), SCANNED_ROWS), range(0, values.shape[1], SCANNED_COLUMNS)):
+        rows, columns = slice(start - period, start + SCANNED_ROWS), slice(place, place + SCANNED_COLUMNS)
+        block, seen = values[rows, columns].copy(), None if observed is None else observed[rows, columns]
+        for column in range(block.shape[1]):
+            kept, difference = _seasonal_differences(block, period, seen, column)
+            total[place + column] += difference.sum()
+            count[place + column] += kept.sum()
+    return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
 
 
 def _seasonal_differences(

@@ -48,7 +48,7 @@ def score(
     if not network.reads_known:
         limits = limits.open()
     power = group.hand_out(power) if group.size > 1 else power
-    scorer = _Scorer(network, data, group, held_out_blocks, power, limits, data.parts)
+    scorer = _Scorer(network, data, group, held_out_blocks, power, limits, units_of(data), data.parts)
 
     def linear_path(batch: Batch) -> Tensor:
         return network.forward_linear_path(batch.past, batch.past_known, batch.future_known, batch.past_observed)
@@ -93,6 +93,7 @@ class _Scorer:
     held_out_blocks: Sequence[HeldOutBlock] | None
     power: float
     limits: Limits
+    units: Units
     windows: Mapping[str, Windows]
 
     def row(
@@ -109,7 +110,7 @@ class _Scorer:
         `trained` are the levels of a forecaster of quantiles. `parts` are forecasters of parts of the training windows,
         with the first rows of these windows. With `timed` a single batch has a throughput.
         """
-        size, group, units = self.data.evaluation_batch_size, self.group, units_of(self.data)
+        size, group, units = self.data.evaluation_batch_size, self.group, self.units
         windows, test = self.windows["validation"], self.windows["test"]
         limits = self.limits
         validation = evaluate(

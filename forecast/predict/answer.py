@@ -134,7 +134,7 @@ def _scale(forecaster: TrainedModel, series: Series, context: Context, question:
         return TOO_FEW
     origins = _earlier_origins(forecaster, series)
     end = len(series.frame)
-    errors = RowErrors(adaptive.typical, end - (SPAN + 1) * horizon, end + horizon)
+    errors = RowErrors(adaptive.typical)
     if len(origins):
         windows = forecaster.earlier(series, origins, context.future_known)
         with torch.inference_mode():

@@ -10,9 +10,9 @@ from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.datamodule import ForecastData
 from forecast.data.settings import DataSettings
-from forecast.data.windows import Batch, Windows
+from forecast.data.windows import Batch
 from forecast.evaluation.achievable import achieved
-from forecast.evaluation.adaptive import Adaptive, RowErrors
+from forecast.evaluation.adaptive import RowErrors
 from forecast.evaluation.evaluate import Past, Row, evaluate, spread_of
 from forecast.evaluation.interval_scores import SCORED
 from forecast.evaluation.intervals import Calibration, middle
@@ -104,7 +104,11 @@ class _Members:
         self.forecasters = [network_forecaster(run.load_model().to(device)) for run in runs]
         stored = [calibration_of_run(run.path, _sizes(run)) for run in runs]
         self.calibrations = [Calibration(one.default.scores.to(device), one.default.trained) for one in stored]
-        self.past = [None if one.adaptive is None else _past(one.adaptive, windows) for one in stored]
+        # empty: a member forecasts validation before test, and its intervals are scored on test
+        self.past = [
+            None if one.adaptive is None else Past(one.adaptive, RowErrors(one.adaptive.typical.to(device)))
+            for one in stored
+        ]
         self.levels = [level for level in SCORED if all(one.default.supports(level) for one in stored)]
         self.calibration = Calibration.unchanged(self.levels, horizon, series) if self.levels else None
 
@@ -128,11 +132,6 @@ class _Members:
 
 def _sizes(run: Run) -> Sizes:
     return Architecture.from_dict(run.manifest()["architecture"]).sizes
-
-
-def _past(adaptive: Adaptive, windows: Windows) -> Past:
-    """Return the errors of a member, empty: it forecasts validation before test, whose intervals are not scored."""
-    return Past(adaptive, RowErrors(adaptive.typical.to(windows.device), 0, len(windows.values)))
 
 
 def member_line(result: Mapping[str, Any]) -> str:

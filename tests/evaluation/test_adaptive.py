@@ -13,7 +13,7 @@ TYPICAL = torch.tensor([[1.0, 2.0]] * HORIZON) * torch.arange(1, HORIZON + 1)[:,
 
 def errors_of(residuals: torch.Tensor, spread: float = 1.0) -> RowErrors:
     """Return the errors of forecasts whose first targets are the rows 0, 1, 2 and so on."""
-    errors = RowErrors(TYPICAL, 0, len(residuals) + HORIZON)
+    errors = RowErrors(TYPICAL)
     errors.add(torch.arange(len(residuals)), residuals, torch.full((len(residuals), 1, SERIES), spread))
     return errors
 
@@ -44,6 +44,18 @@ def test_a_batch_of_origins_has_the_sizes_of_each_alone() -> None:
     together = errors.before(torch.arange(10, 80))[0]
     alone = torch.cat([errors.before(torch.tensor([at]))[0] for at in range(10, 80)])
     torch.testing.assert_close(together, alone)
+
+
+def test_forecasts_added_in_parts_have_the_same_sizes_and_only_the_latest_rows_are_held() -> None:
+    residuals, origins = noise(400), torch.arange(400)
+    errors, found = RowErrors(TYPICAL), []
+    for part in origins.split(16):
+        errors.add(part, residuals[part], torch.ones(len(part), 1, SERIES))
+        found.append(errors.before(part)[0])
+        assert len(errors.total) <= SPAN * HORIZON + 16 + HORIZON
+    assert torch.equal(torch.cat(found), errors_of(residuals).before(origins)[0])
+    with pytest.raises(AssertionError, match="forgotten"):
+        errors.before(torch.tensor([100]))
 
 
 def test_truth_from_the_origin_on_changes_nothing() -> None:
@@ -104,7 +116,7 @@ def test_intervals_follow_a_change_of_the_errors_that_calibration_has_not_seen(q
     held = HeldOut(everything.within(range(1000)), NOT_SELECTED, 1000, None)
     adapted = held.adapted(1.0)
     assert adapted is not None
-    errors = RowErrors(held.residuals.typical, 0, 1500)
+    errors = RowErrors(held.residuals.typical)
     errors.add(places, everything.values[..., quantiles // 2], ones)
     size = errors.before(places)[0]
     late = places >= 1100

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecast.evaluation import metrics
+from forecast.data.windows import Batch
+from forecast.evaluation import holdout, metrics
 from forecast.evaluation.adaptive import LEAST_OF_SERIES, Forms
 from forecast.evaluation.evaluate import evaluate
 from forecast.evaluation.holdout import (
@@ -15,6 +16,7 @@ from forecast.evaluation.holdout import (
     NUM_BLOCKS,
     HeldOut,
     Residuals,
+    best_power,
     blocks,
     halves,
     split_residuals,
@@ -106,6 +108,21 @@ def test_a_block_whose_other_windows_have_no_target_cannot_be_selected_for() -> 
     assert blocks(windows) is not None
     observed[25:40] = False  # the targets of all windows that share none with the first block
     assert blocks(make_windows(rows=8 + 23 + 9, observed=observed[:40], horizon=10)) is None
+
+
+def test_a_power_is_chosen_on_the_latest_windows_of_a_large_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows, seen = make_windows(rows=400, horizon=3), set[int]()
+
+    def forecaster(batch: Batch) -> torch.Tensor:
+        seen.update(batch.origin.tolist())
+        return mean_of_context(batch)
+
+    monkeypatch.setattr(holdout, "LEAST_KEPT", 20)
+    monkeypatch.setattr(holdout, "MAX_SELECTING", 40 * windows.horizon * windows.num_targets)
+    best_power(forecaster, windows, 32)
+    last = int(windows.starts[-1]) + windows.context_length
+    assert len(seen) == 40
+    assert min(seen) > last - 42 * windows.horizon
 
 
 def residuals_of_series(counts: list[int], sizes: list[float], seed: int = 0) -> Residuals:

@@ -134,3 +134,12 @@ def test_the_seasonal_error_of_each_series_is_that_of_its_rows_alone(gaps: bool)
         expected = seasonal_error(values[own], 7, None if observed is None else observed[own])
         np.testing.assert_allclose(found[place], expected)
     assert np.isnan(found[1]).all()  # as long as a season
+
+
+def test_the_seasonal_error_of_a_long_wide_table_is_that_of_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).normal(size=(100, 11))
+    observed = np.random.default_rng(1).random(values.shape) < 0.9
+    whole = seasonal_error(values, 7, observed)
+    monkeypatch.setattr(metrics, "SCANNED_ROWS", 13)
+    monkeypatch.setattr(metrics, "SCANNED_COLUMNS", 4)
+    np.testing.assert_allclose(seasonal_error(values, 7, observed), whole, rtol=1e-12)
