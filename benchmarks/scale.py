@@ -276,7 +276,8 @@ def _memory(options: argparse.Namespace) -> list[dict[str, str]]:
     limit = size // 4 if options.limit is None else options.limit * 2**20
     names = ",".join(f"load{place}" for place in range(options.columns))
     words = ["data=csv", f"data.path={table}", f"data.targets=[{names}]", *SMALL, *FEW_WINDOWS]
-    words += ["training.evaluation_stride=12", "training.precision=32-true"]
+    words += ["data.split={train:0.98,validation:0.01,test:0.01}", "training.precision=32-true"]
+    words += ["training.evaluation_stride=12"]
     last = sorted(table.glob("*.parquet"))[-1]
     os.environ |= SMALL_HEAPS
     rows = []

@@ -171,6 +171,8 @@ class Residuals:
     @property
     def scored_values(self) -> Tensor:
         """The residuals by which intervals are calibrated: those of covered targets are as if on the median."""
+        if self.held is None or not self.held.any():
+            return self.values
         moved = self.values - middle(self.values)[..., None]
         return torch.where(self.covered[..., None] & self.values.isfinite(), moved, self.values)
 

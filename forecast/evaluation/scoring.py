@@ -148,6 +148,8 @@ class _Scorer:
                 limits=limits,
                 timed=timed,
             )
+        if not timed:  # the board draws those of the model
+            validation = replace(validation, residuals=None, spread=None, held=None)
         row = Row(validation, scored, calibration, adaptive)
         return (
             row
