@@ -1,8 +1,11 @@
-"""Show what larger tables cost: `python -m benchmarks.scale`, with `forecast`, `memory` or `reading`.
+"""Show what larger tables cost: `python -m benchmarks.scale`, with `forecast`, `panel`, `memory` or `reading`.
 
 `forecast --series 100000 --steps 512` trains a small model on short series with the same ids, and forecasts a folder of
 long ones by each engine, with one worker and the driver killed on Ray. The CSV has the peak, the speed and the share of
 the time in the model; the files of both engines must have the same bytes.
+
+`panel --series 30490 --steps 1941` trains on one Parquet file of daily sales whose ids are codes of a dictionary, and
+forecasts all of its series.
 
 `memory --rows 2000000 --columns 64` trains on a folder of one series and forecasts it, under a limit of memory.
 `reading` reads the same folder in this process, and computes what a training needs before its first step.
@@ -23,6 +26,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from forecast.common.spreadsheet import csv_bytes
 from forecast.data.datamodule import ForecastData
@@ -43,6 +48,11 @@ TRAINED = 72
 SMALL = (
     *("trainer=smoke", "context_length=48", "horizon=12", "model.d_model=32", "model.d_ff=64", "model.num_heads=4"),
     *("logger=csv", "training.progress=false", "training.evaluation_windows=2000"),
+)
+
+SALES = (
+    *("context_length=56", "horizon=28", "model.d_model=32", "model.d_ff=64", "model.num_heads=4", "logger=csv"),
+    *("training.max_epochs=null", "training.max_steps=500", "training.evaluation_stride=28", "training.progress=false"),
 )
 
 FEW_WINDOWS = ("training.batch_size=8", "training.evaluation_batch_size=8")
@@ -75,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a measurement and write its rows; return 1 if bytes differ or a command fails."""
     options = _parser().parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
-    rows = {"forecast": _forecast, "memory": _memory, "reading": _reading}[options.what](options)
+    rows = {"forecast": _forecast, "panel": _panel, "memory": _memory, "reading": _reading}[options.what](options)
     headings = list(dict.fromkeys(name for row in rows for name in row))
     options.output.write_bytes(csv_bytes(rows, headings))
     print(options.output.read_text())
@@ -84,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
-    parser.add_argument("what", choices=("forecast", "memory", "reading"))
+    parser.add_argument("what", choices=("forecast", "panel", "memory", "reading"))
     parser.add_argument("--series", type=int, default=100_000)
     parser.add_argument("--steps", type=int, default=512)
     parser.add_argument("--rows", type=int, default=2_000_000)
@@ -114,6 +124,26 @@ def series_files(folder: Path, series: int, steps: int) -> Path:
         columns = {"series": np.tile(ids, steps), "date": times.repeat(len(ids)), "load": values.round(3).ravel()}
         pd.DataFrame(columns).to_parquet(partial / f"{shard:03d}.parquet", index=False)
     return partial.rename(folder)
+
+
+def sales_file(path: Path, series: int, days: int) -> Path:
+    """Write daily counts of many items, one after the other, with a weekly cycle; the ids are codes of a dictionary."""
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = pa.array([f"item_{place:05d}" for place in range(series)])
+    times = pa.array(pd.date_range("2011-01-29", periods=days).to_numpy().astype("datetime64[ms]"))
+    random, week = np.random.default_rng(0), 1 + 0.4 * np.sin(2 * np.pi * np.arange(days) / 7)
+    writer = None
+    for places in np.array_split(np.arange(series, dtype=np.int32), SHARDS):
+        sales = random.poisson(random.gamma(0.5, 3, len(places))[:, None] * week).astype(np.float32)
+        ids = pa.DictionaryArray.from_arrays(pa.array(places.repeat(days)), names)
+        rows = pa.table({"item": ids, "date": pa.chunked_array([times] * len(places)), "sales": sales.ravel()})
+        writer = writer or pq.ParquetWriter(f"{path}.partial", rows.schema)
+        writer.write_table(rows)
+    assert writer is not None
+    writer.close()
+    return Path(f"{path}.partial").rename(path)
 
 
 def wide_files(folder: Path, rows: int, columns: int) -> Path:
@@ -267,6 +297,28 @@ def _trained(folder: Path, table: Path, *words: str, limit: int | None = None) -
             raise SystemExit(f"training ended with {end['exit code']}: {end['']}")
         found = list(folder.rglob("manifest.json"))
     return found[0].parent
+
+
+def _panel(options: argparse.Namespace) -> list[dict[str, str]]:
+    """Train on one file of many series and forecast each of them."""
+    table = sales_file(
+        options.folder / f"sales-{options.series}-{options.steps}.parquet", options.series, options.steps
+    )
+    folder = options.folder / f"panel-{options.series}"
+    shutil.rmtree(folder, ignore_errors=True)
+    os.environ["FORECAST_MAX_TABLE_MIB"] = "4096"
+    words = ["data=csv", f"data.path={table}", "data.id_columns=[item]", "data.targets=[sales]", *SALES]
+    facts = {"series": str(options.series), "steps": str(options.steps)}
+    train = measured([sys.executable, "train.py", *words, f"output_dir={folder}"])
+    rows = [{"step": "train", **facts, **train}]
+    if found := list(folder.rglob("manifest.json")):
+        command = ["-m", "forecast.predict", "--run", str(found[0].parent), "--input", str(table)]
+        predict = measured([sys.executable, *command, "--output", str(folder / "next.parquet")])
+        speed = {"series per second": f"{options.series / float(predict['seconds']):.0f}"}
+        rows.append({"step": "forecast", **facts, **predict, **speed})
+    for row in rows:
+        row.pop("")
+    return rows
 
 
 def _memory(options: argparse.Namespace) -> list[dict[str, str]]:
