@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import lightning
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
@@ -71,7 +71,7 @@ class HeldOutSelection(Callback):
                 for block, own in zip(self.blocks, weights, strict=True)
             ]
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights for each block whose other windows score them best so far."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None

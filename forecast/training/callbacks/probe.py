@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import lightning
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 
 from forecast.common.timing import Stopwatch
@@ -44,7 +44,7 @@ class Probe(Callback):
         """Seconds that the probe has taken so far."""
         return self._clock.seconds
 
-    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the attention of the current weights."""
         assert isinstance(pl_module, ForecastTask)
         if not pl_module.group.leads:
