@@ -96,11 +96,10 @@ def fit(
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
     shows_progress = settings.progress and group.leads
-    scored = None
+    best = evidence = start = start_seconds = None
     if (prepared.linear_maps.start is not None or prepared.start is not None) and resumed is None:
-        scored = _score_start(prepared, shows_progress)
-    best, evidence, start_seconds = (None, None, None) if scored is None else scored.kept
-    selection = held_out_selection(prepared, None if scored is None else scored.start)
+        best, evidence, start, start_seconds = _score_start(prepared, shows_progress)
+    selection = held_out_selection(prepared, start)
     speed = Speed(task.arithmetic)
     if best is not None and not task.network.levels:  # the score of quantile models is no MSE
         speed.timings.validations.append((0, 0.0, best.score))
@@ -292,22 +291,11 @@ def _restore_end(
     )
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """The weights before the first step, the evidence needed to replace them, their scores, and the seconds taken."""
+def _score_start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, Start, float]:
+    """Score the weights before the first step.
 
-    best: Best
-    evidence: Evidence | None
-    start: Start
-    seconds: float
-
-    @property
-    def kept(self) -> tuple[Best, Evidence | None, float]:
-        return self.best, self.evidence, self.seconds
-
-
-def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
-    """Score the weights before the first step."""
+    Return them, the evidence needed to replace them, their scores, and the seconds taken.
+    """
     task, data, confidence = prepared.task, prepared.data, prepared.confidence
     windows, began = data.parts["validation"], time.monotonic()
     if shows_progress:
@@ -320,7 +308,7 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
     check_validation(best.score, 0)
     start = Start(scores, windows.overlap, confidence)
     evidence = None if confidence is None else Evidence(best.score, scores, start.overlap, confidence)
-    return _Scored(best, evidence, start, time.monotonic() - began)
+    return best, evidence, start, time.monotonic() - began
 
 
 @torch.inference_mode()
