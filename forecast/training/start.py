@@ -21,7 +21,7 @@ from forecast.model.informer import Informer
 from forecast.runs.checkpoint import checkpoints
 from forecast.runs.results import PARTS
 from forecast.runs.resume import StartState, newest_like
-from forecast.runs.run import CONFIG, Run, clear_never_begun
+from forecast.runs.run import CONFIG, Run, clear_never_begun, make_folder
 from forecast.runs.settings import Settings
 from forecast.training.prepare import Preparation, many_inputs
 
@@ -80,7 +80,7 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
         if folder is None:
             run = _new_folder(settings, start.settings.resume, stack)
         else:
-            run = Run.create_at(folder)
+            run = Run(make_folder(folder))
             stack.enter_context(folder_lock(run.path))
             if (run.path / CONFIG).is_file():
                 raise InputError(f"{run.path}: another process has just made a run there: run the same command again")
@@ -101,7 +101,7 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
 def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run:
     """Create and lock a run folder; if several processes start the same run with resume=auto, only one succeeds."""
     root, name, config = Path(settings.output_dir), str(settings.data.name), settings.plain
-    with folder_lock(Run.make_parent(root, name), wait=True):
+    with folder_lock(make_folder(Run.parent(root, name)), wait=True):
         if resume == "auto" and (other := newest_like(config)) is not None:
             raise InputError(f"{other}: another process has just started this run: wait for it, or use resume=false")
         run = Run.create(root, name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,8 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
     log_end(logger, result)
     facts = forecast_facts(result, data.training_range(), limits_of_data(data, reads_known=network.reads_known))
-    run.close(prepared.architecture, {**data.contract(reads_known=network.reads_known).to_dict(), **facts})
+    contract = data.contract(reads_known=network.reads_known).to_dict()
+    run.seal({"architecture": asdict(prepared.architecture), **contract, **facts})
     return result
 
 
