@@ -89,8 +89,9 @@ def start_state(
             raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
         run = Run(folder)
         if finished:
-            file = None if merged is not None and not _names_data(overrides) else wanted.data.path
-            yield StartState(wanted, run, result=_finished_result(run, hint, file))
+            named_file = merged is None or DATA_PATH in map(_key, overrides or ())
+            result = _finished_result(run, hint, wanted.data.path if named_file else None)
+            yield StartState(wanted, run, result=result)
         else:
             run.clear_temporary()
             # the choice of precision=auto stays
@@ -120,10 +121,6 @@ def _comparable(run: Run, path: str | None, user_file: str | None) -> Path | Non
     if user_file is not None:
         return expanded(user_file)
     return Path(path) if path is not None and lies_within(Path(path), run.path) else None
-
-
-def _names_data(overrides: Sequence[str] | None) -> bool:
-    return any(_key(override) == DATA_PATH for override in overrides or ())
 
 
 def _key(override: str) -> str:
@@ -202,11 +199,8 @@ def _check_processes(folder: Path, trainer: Mapping[str, Any], keys: Sequence[st
 
 
 def _may_change(key: str) -> bool:
-    return key in ("resume", DATA_PATH) or _is_free(key)
-
-
-def _is_free(key: str) -> bool:
-    return any(_within(key, group) for group in FREE_GROUPS) or key in {f"training.{name}" for name in FREE_TRAINING}
+    free = ("resume", DATA_PATH, *(f"training.{name}" for name in FREE_TRAINING))
+    return key in free or any(_within(key, group) for group in FREE_GROUPS)
 
 
 def _within(key: str, group: str) -> bool:
