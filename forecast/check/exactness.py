@@ -8,15 +8,7 @@ from torch import Tensor
 
 from forecast.attention.base import Attention
 from forecast.check.candidate import HEAD_DIM, NUM_HEADS, Candidate
-from forecast.check.numbers import (
-    all_finite,
-    exact_copy,
-    exact_inputs,
-    gradients,
-    joint_error,
-    relative_error,
-    worst,
-)
+from forecast.check.numbers import all_finite, exact_copy, exact_inputs, gradients, joint_error, relative_error, worst
 
 ODD_LENGTHS = (3, 7, 65, 97, 127)  # 65, 97, 127: incomplete blocks of 64, 32 or 16
 ODD_WIDTH = 5
