@@ -141,5 +141,9 @@ class LiveTable:
         return f"{text}, {_elapsed(self._began)}"
 
 
+Reporter = LineReporter | LiveTable
+"""Shows the progress of a sweep's jobs, by the names of their folders."""
+
+
 def _elapsed(since: float) -> str:
     return str(timedelta(seconds=int(time.monotonic() - since)))

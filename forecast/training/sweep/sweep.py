@@ -23,7 +23,7 @@ from forecast.runs.summary import writes_board
 from forecast.training.start import signal_of
 from forecast.training.start_from import composed
 from forecast.training.sweep.ensemble import finish_ensemble
-from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
+from forecast.training.sweep.job import Sweep, failures, left, run_job
 from forecast.training.sweep.overrides import (
     canonical,
     count_jobs,
@@ -35,7 +35,7 @@ from forecast.training.sweep.overrides import (
     sweep_name,
     without_hydra,
 )
-from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
+from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable, Reporter
 from forecast.training.sweep.settings import check_words, read_sweep
 from forecast.training.sweep.table import report
 from forecast.training.sweep.turns import time_sweep
@@ -166,10 +166,10 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         repeat_timing=settings.repeat_timing,
         files=_files(last),
     )
-    quiet = _runs_sequentially(config) and settings.isolate
-    # a live table, if the jobs are quiet and stdout is a terminal, else lines
+    # a live table, if stdout is a terminal and the jobs are quiet: one after another, in processes of their own
+    in_turn = str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
+    live = in_turn and settings.isolate and sys.stdout.isatty()
     shown = OF_A_SEARCH if sweep.search else SHOWN
-    live = quiet and sys.stdout.isatty()
     return sweep, LiveTable(name, jobs, shown=shown) if live else nullcontext(LineReporter(shown))
 
 
@@ -181,11 +181,6 @@ def _files(overrides: Iterable[Override]) -> frozenset[str]:
             swept = override.is_sweep_override()
             named += map(str, override.sweep_iterator() if swept else [override.value()])
     return frozenset(named)
-
-
-def _runs_sequentially(config: DictConfig) -> bool:
-    """Return whether Hydra's basic launcher runs the jobs one after another in this process."""
-    return str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
 
 
 def _remove_empty(places: list[Path]) -> None:
