@@ -24,7 +24,7 @@ from forecast.runs.settings import Settings
 from forecast.training.fit import fit
 from forecast.training.prepare import Preparation, prepare
 from forecast.training.steps import evaluation_batch, precision_of, training_step
-from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
+from forecast.training.tensorboard.logger import check_logger, log_start, make_loggers
 
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
 """Minimum and maximum batches of each validation in the short training, and the windows that decide their number. All
@@ -162,12 +162,13 @@ def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping
     made.data.parts["validation"] = replace(validation, starts=validation.starts[: batches * size])
     made.task.total_steps = MOST
     often = made.data.parts["train"].starts.numel() / made.settings.training.batch_size / FIRST_VALIDATION
-    logger = make_logger(made.settings.logger, str(folder))
-    log_start(logger, made.settings.plain)
+    loggers = make_loggers(made.settings.logger, str(folder))
+    log_start(loggers, made.settings.plain)
     training = replace(made.settings.training, validations_per_epoch=often, max_time=None)
     timed = replace(made, settings=replace(made.settings, training=training), callbacks=[*made.callbacks, clock])
-    outcome = fit(timed, folder / "checkpoints", logger)
-    logger.finalize("success")
+    outcome = fit(timed, folder / "checkpoints", loggers)
+    for logger in loggers:
+        logger.finalize("success")
     return outcome.speed
 
 

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ class Fit:
 def fit(
     prepared: Preparation,
     folder: Path,
-    logger: Logger,
+    loggers: Sequence[Logger],
     *,
     group: Group = ALONE,
     resumed: dict[str, Any] | None = None,
@@ -119,7 +119,7 @@ def fit(
     )
     ends = [Timer(settings.duration, verbose=False), *([] if selection is None else [selection]), checkpoints]
     callbacks = [speed, *prepared.callbacks, *shown, *ends]
-    trainer = _make_trainer(prepared, group, logger, callbacks, interval)
+    trainer = _make_trainer(prepared, group, loggers, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
         return _restore_end(prepared, speed, probe, selection, resumed)
     if settings.compile and data.first_step < task.total_steps:
@@ -203,7 +203,7 @@ def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path
 
 
 def _make_trainer(
-    prepared: Preparation, group: Group, logger: Logger, callbacks: list[Callback], interval: int
+    prepared: Preparation, group: Group, loggers: Sequence[Logger], callbacks: list[Callback], interval: int
 ) -> lightning.Trainer:
     """Return a trainer that counts steps; checkpoints, progress and signals are handled by this program."""
     options = {
@@ -221,7 +221,7 @@ def _make_trainer(
             val_check_interval=interval,
             check_val_every_n_epoch=None,
             num_sanity_val_steps=0,
-            logger=logger,
+            logger=loggers,
             callbacks=callbacks,
             enable_checkpointing=False,
             enable_progress_bar=False,

@@ -1,7 +1,7 @@
 """Results of a finished run: figures for TensorBoard, and the files of the run folder."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,13 +223,15 @@ MAX_RESIDUALS = 2**18
 """Maximum number of residuals in the histogram, evenly spaced over all windows and series."""
 
 
-def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> Fit:
+def log_figures(
+    loggers: Sequence[Logger], fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]
+) -> Fit:
     """Draw errors and attention of the best weights, and the last probe, for TensorBoard at the last step.
 
     Return `fit` with the time of the drawing added to the `logging_share` of its speed. `network` has the best weights
     and is in evaluation mode. `rows` are the rows that `forecast.runs.results.assemble` takes.
     """
-    if (board := board_of(logger)) is None:
+    if (board := board_of(loggers)) is None:
         return fit
     before = board.clock.seconds
     with board.clock:

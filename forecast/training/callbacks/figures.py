@@ -50,7 +50,7 @@ class Figures(Callback):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forecast the windows with the current weights, in evaluation mode, and draw them."""
-        board = board_of(trainer.logger)
+        board = board_of(trainer.loggers)
         if board is None:
             return
         with board.clock:

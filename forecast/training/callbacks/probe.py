@@ -56,9 +56,9 @@ class Probe(Callback):
                 self._batch = self._fixed_windows(trainer.datamodule)  # type: ignore[attr-defined]
             findings = probe(pl_module.network, self._batch)
             self.last = record(findings, trainer.global_step, len(self._batch.origin))
-            if trainer.logger is not None:
-                trainer.logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
-            if (board := board_of(trainer.logger)) is not None:
+            for logger in trainer.loggers:
+                logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
+            if (board := board_of(trainer.loggers)) is not None:
                 board.add_text("probe/table", table(self.last), trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Profile(Callback):
             path = Path(scratch) / TRACE  # the profiler needs a path, and compresses by its suffix
             profiler.export_chrome_trace(str(path))
             file.write(path.read_bytes())
-        if (board := board_of(trainer.logger)) is not None:
+        if (board := board_of(trainer.loggers)) is not None:
             board.add_text("profile/top_operations", top_operations(profiler), trainer.global_step)
 
 

@@ -133,7 +133,7 @@ class Speed(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clocks."""
-        self._board = board_of(trainer.logger)
+        self._board = board_of(trainer.loggers)
         self._steps, self._mark, self._load_from, self._events = 0, None, None, []
         self._is_alone = trainer.world_size == 1
         self._settled = (time.perf_counter(), self._logged())
@@ -175,9 +175,10 @@ class Speed(Callback):
         """Log the training speed since the last validation, and keep its score."""
         windows, seconds = (self.timings.windows, self.timings.training_seconds)
         since = seconds - self._logged_until[1]
-        if trainer.logger is not None and since > 0:
+        if since > 0:
             curve = {"speed/train_windows_per_s": (windows - self._logged_until[0]) / since}
-            trainer.logger.log_metrics(curve, step=trainer.global_step - 1)
+            for logger in trainer.loggers:
+                logger.log_metrics(curve, step=trainer.global_step - 1)
         self._logged_until = (windows, seconds)
         if (mse := trainer.callback_metrics.get("val/mse")) is not None:
             self.timings.validations.append((trainer.global_step, seconds, float(mse)))
