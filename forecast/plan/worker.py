@@ -50,19 +50,18 @@ QUIET = {"progress": False, "profile": False}
 
 
 def answer_request(**request: Any) -> dict[str, Any]:
-    """Return the answer to a `Request`, both as plain values."""
-    return asdict(answer(Request(**request)))
+    """Return the answer to a `Request`, both as plain values.
 
-
-def answer(request: Request) -> Answer:
-    """Handle one request. Refusals, out-of-memory and non-finite losses are returned, not raised."""
+    Refusals, out-of-memory and non-finite losses are returned, not raised.
+    """
+    asked = Request(**request)
     handlers: dict[str, Callable[[Request], Answer]] = {
         MEASURE: measure, AGAIN: lambda request: _scored(*_paced(request)), SMALL: measure_small, STEP: make_step,
     }  # fmt: skip
     try:
-        return handlers[request.what](request)
+        return asdict(handlers[asked.what](asked))
     except FAILURES as error:
-        return Answer(why_not(error))
+        return asdict(Answer(why_not(error)))
 
 
 def measure(request: Request) -> Answer:
@@ -140,17 +139,14 @@ def _paced(request: Request) -> tuple[Preparation, Answer]:
 
 def _prepared(request: Request) -> Preparation:
     check_logger(request.config["logger"])
-    settings = Settings.parse(_quiet(request.config))
+    config = request.config
+    settings = Settings.parse({**config, "training": {**config["training"], **QUIET}})
     made = prepare(settings, load_source(settings.data))
     if made.device.type == "cuda":
         limit_cuda(request.memory_bytes, made.device)
     else:
         limit_process(request.memory_bytes + RESERVED)
     return made
-
-
-def _quiet(config: dict[str, Any]) -> dict[str, Any]:
-    return {**config, "training": {**config["training"], **QUIET}}
 
 
 def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping[str, Any]:
