@@ -121,18 +121,18 @@ def fit(
     callbacks = [speed, *prepared.callbacks, *shown, *ends]
     trainer = _make_trainer(prepared, group, loggers, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
-        return _restore_end(prepared, speed, probe, selection, resumed)
-    if settings.compile and data.first_step < task.total_steps:
-        task.to(prepared.device).train()
-        task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
-        _compile(task.compiled, task, data, trainer)
-    _run_trainer(trainer, task, data)
-    best = checkpoints.best or Best(trainer.global_step, float("nan"), copy_weights(task))
+        for callback in (speed, probe, selection):
+            if callback is not None and callback.state_key in resumed["callbacks"]:
+                callback.load_state_dict(resumed["callbacks"][callback.state_key])
+        steps, best, status = resumed["step"], Best(**resumed["best"]), resumed["stopped_by"]
+    else:
+        _run_trainer(trainer, prepared, speed)
+        steps, status = trainer.global_step, stopped_by(trainer)
+        assert status is not None
+        best = checkpoints.best or Best(steps, float("nan"), copy_weights(task))
     task.load_state_dict(best.weights)
-    status = stopped_by(trainer)
-    assert status is not None
     return Fit(
-        steps=trainer.global_step,
+        steps=steps,
         best_step=best.step,
         status=status,
         held_out_blocks=_held_out_blocks(prepared, selection),
@@ -231,7 +231,10 @@ def _make_trainer(
     return trainer
 
 
-def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastData) -> None:
+def _run_trainer(trainer: lightning.Trainer, prepared: Preparation, speed: Speed) -> None:
+    task, data = prepared.task, prepared.data
+    if prepared.settings.training.compile and data.first_step < task.total_steps:
+        speed.compiled = _compile(task, data, trainer, prepared.device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=LEAF_SPEC)
         warnings.filterwarnings("ignore", message="Found .* in eval mode")  # the parts of `freeze`
@@ -245,15 +248,20 @@ def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastD
             raise InputError(f"a callback or logger needs a package that is not installed: {reason}") from None
 
 
-def _compile(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
+def _compile(
+    task: ForecastTask, data: ForecastData, trainer: lightning.Trainer, device: torch.device
+) -> CompiledForward:
     """Compile the network on the first batch, in the training precision."""
+    task.to(device).train()
+    task.compiled = CompiledForward(task.network, device, task.network.learners)
     batch = next(iter(data.train_dataloader()))
 
     def loss() -> Tensor:
         with trainer.precision_plugin.train_step_context():
             return task.training_loss(batch)
 
-    compiled.make_ready(loss)
+    task.compiled.make_ready(loss)
+    return task.compiled
 
 
 def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
@@ -269,26 +277,6 @@ def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
     seconds = figures["fit_seconds"]
     share = probe.seconds / seconds if seconds > 0 else float("nan")
     return {"speed": {**figures, "probe_share": share}, "probe": probe.last, "validations": validations}
-
-
-def _restore_end(
-    prepared: Preparation,
-    speed: Speed,
-    probe: Probe | None,
-    selection: HeldOutSelection | None,
-    resumed: dict[str, Any],
-) -> Fit:
-    prepared.task.load_state_dict(resumed["best"]["weights"])
-    for callback in (speed, probe, selection):
-        if callback is not None and callback.state_key in resumed["callbacks"]:
-            callback.load_state_dict(resumed["callbacks"][callback.state_key])
-    return Fit(
-        steps=resumed["step"],
-        best_step=resumed["best"]["step"],
-        status=resumed["stopped_by"],
-        held_out_blocks=_held_out_blocks(prepared, selection),
-        **_callback_results(speed, probe),
-    )
 
 
 def _score_start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, Start, float]:
