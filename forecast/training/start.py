@@ -3,7 +3,7 @@
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from forecast.common.errors import InputError, Interrupted, signal_behind
 from forecast.common.files import folder_lock, gone, write_sealed
 from forecast.common.group import Group
 from forecast.common.progress import say
-from forecast.common.text import counted, shown
+from forecast.common.text import counted
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import Source, resume_words
 from forecast.evaluation.significance import FEWEST
@@ -23,6 +23,7 @@ from forecast.runs.results import PARTS
 from forecast.runs.resume import StartState, newest_like
 from forecast.runs.run import CONFIG, Run, clear_never_begun, make_folder
 from forecast.runs.settings import Settings
+from forecast.runs.summary import first_names
 from forecast.training.prepare import Preparation, many_inputs
 
 
@@ -147,18 +148,11 @@ def roles_lines(source: Source) -> list[str]:
         "static covariates": [*source.roles.static, *(source.roles.fixed or ())],
     }
     given = {role: names for role, names in inputs.items() if names}
-    unread = [f"columns not read: {_named(source.series.unread)}"] if source.series.unread else []
+    unread = [f"columns not read: {first_names(source.series.unread, NAMED)}"] if source.series.unread else []
     if not given and not unread:
         return []
-    return [
-        "; ".join(f"{role}: {_named(names)}" for role, names in {"targets": source.targets, **given}.items()),
-        *unread,
-    ]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(shown(name) for name in names[:NAMED]) + more
+    roles = {"targets": source.targets, **given}
+    return ["; ".join(f"{role}: {first_names(names, NAMED)}" for role, names in roles.items()), *unread]
 
 
 def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:
