@@ -215,7 +215,7 @@ def _make_trainer(
         warnings.filterwarnings("ignore", message="GPU available but not used")  # as the trainer group says
         trainer = lightning.Trainer(
             **options,
-            precision=prepared.precision,  # type: ignore[arg-type]
+            precision=prepared.settings.training.precision,  # type: ignore[arg-type]
             max_steps=prepared.task.total_steps,
             max_epochs=1,
             val_check_interval=interval,

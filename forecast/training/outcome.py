@@ -61,7 +61,7 @@ def write_outcome(
         "status": fit.status,
         "device": results.device_name(prepared.device),
         "processes": processes,
-        "precision": prepared.precision,
+        "precision": prepared.settings.training.precision,
         "versions": results.versions(),
         "commit": results.commit(),
         "data": {**_data_facts(data, config), "known_readers": _known_readers(prepared)},

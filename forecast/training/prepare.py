@@ -77,11 +77,6 @@ class Preparation:
     confidence: float | None = None
 
     @property
-    def precision(self) -> str:
-        """Training precision by Lightning's name."""
-        return self.settings.training.precision
-
-    @property
     def validation_blocks(self) -> int | None:
         """Number of blocks of validation windows that judge the training; None if any better score counts."""
         return None if self.confidence is None else _blocks(self.data)
