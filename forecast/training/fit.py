@@ -108,7 +108,7 @@ def fit(
     shown += [Profile(folder.parent)] if settings.profile and group.leads else []
     probe = next((callback for callback in prepared.callbacks if isinstance(callback, Probe)), None)
     checkpoints = Checkpoints(
-        folder,
+        folder=folder,
         fingerprint=fingerprint,
         minutes=settings.checkpoint_minutes,
         best=best,

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,23 +36,22 @@ def signal_of(end: BaseException) -> int | None:
     return code - 128 if isinstance(code, int) and code > 128 else None
 
 
+@dataclass
 class Interruption:
-    """Explanation of a signal or of a lack of memory in one line that says how to continue."""
+    """Explanation of a signal or of a lack of memory in one line that says how to continue.
 
-    def __init__(self, settings: Settings) -> None:
-        self._run: Run | None = None
-        self._settings = settings
+    The line names the folder of `run`, None if it does not exist yet.
+    """
 
-    def watch(self, run: Run | None, settings: Settings) -> None:
-        """Name this run folder in later messages; None if it does not exist yet."""
-        self._run, self._settings = run, settings
+    settings: Settings
+    run: Run | None = None
 
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Replace the exception of a signal by `Interrupted`, and a lack of memory by `NotEnoughMemory`."""
         before = sys.exception()
         try:
-            with naming_what_to_make_smaller(self._settings.plain):
+            with naming_what_to_make_smaller(self.settings.plain):
                 yield
         except (KeyboardInterrupt, SystemExit, RuntimeError) as error:
             end = signal_behind(error, before)
@@ -61,10 +61,10 @@ class Interruption:
             raise Interrupted(self._line(), number) from None
 
     def _line(self) -> str:
-        if self._run is None:
+        if self.run is None:
             return "interrupted before the first step: no run folder was made: run the same command again"
-        words = resume_words(self._run.path, self._settings.plain["data"])
-        saved = checkpoints(self._run.checkpoints)
+        words = resume_words(self.run.path, self.settings.plain["data"])
+        saved = checkpoints(self.run.checkpoints)
         if not saved:
             return f"interrupted before the first step: no training is lost: start again with {words}"
         step = int(saved[0].stem.removeprefix("step-"))

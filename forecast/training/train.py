@@ -88,7 +88,7 @@ def train(
             assert start.run is not None
             say(f"{start.run.path}: already finished, nothing to do")
             return start.run, start.result
-        interruption.watch(start.run, start.settings)
+        interruption.settings, interruption.run = start.settings, start.run
         commit()  # read the commit now: it may change while the training runs
         group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
@@ -100,7 +100,7 @@ def train(
         for name in start.settings.evaluation.baselines:
             REQUESTED[name].check(prepared.data)
         with run_folder(start, folder, prepared.settings) as run:
-            interruption.watch(run, start.settings)
+            interruption.run = run
             return run, _train_in(run, prepared, start, workers)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ def copy_weights(task: ForecastTask) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().clone() for name, tensor in task.state_dict().items()}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Checkpoints(Callback):
     """Keeps the best weights and writes checkpoints with the complete state of the run.
 
@@ -53,28 +54,16 @@ class Checkpoints(Callback):
     `resume_hint` ends the interrupt message: how to resume.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        fingerprint: str,
-        minutes: float,
-        best: Best | None,
-        evidence: Evidence | None,
-        resumed: dict[str, Any] | None,
-        after_save: Callable[[], None],
-        resume_hint: str,
-    ) -> None:
-        self.folder = folder
-        self.fingerprint = fingerprint
-        self.seconds = 60 * minutes
-        self.best = best
-        self.evidence = evidence
-        self.resumed = resumed
-        self.after_save = after_save
-        self.resume_hint = resume_hint
-        self.stop = StopRequest()
-        self._saved_at = time.monotonic()
+    folder: Path
+    fingerprint: str
+    minutes: float
+    best: Best | None
+    evidence: Evidence | None
+    resumed: dict[str, Any] | None
+    after_save: Callable[[], None]
+    resume_hint: str
+    stop: StopRequest = field(default_factory=StopRequest, init=False)
+    _saved_at: float = field(default=0.0, init=False)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Restore the state of the checkpoint, and make the validation that is due.
@@ -99,7 +88,7 @@ class Checkpoints(Callback):
         if number := pl_module.group.largest(self.stop.number or 0):
             self._save(trainer, pl_module)
             self._interrupt(trainer, number)
-        if time.monotonic() - self._saved_at >= self.seconds:
+        if time.monotonic() - self._saved_at >= 60 * self.minutes:
             self._save(trainer, pl_module)
             self.after_save()
 
