@@ -63,16 +63,13 @@ def assemble(
         parts["test"]["worst_series"] = _worst_series(model, ids)
         parts["test"]["coverage_by_series"] = _coverage_by_series(model, ids)
     baselines = {name: scored[name] for name in EVERY if name in scored}
-    for name, row in rows.items():
-        if (
-            row is not None
-            and is_on_all_windows(row.more)
-            and (len(targets) >= MANY or ids is not None)
-            and rows["seasonal_naive"] is not None
-        ):
-            own = parts if name == "model" else scored[name]
-            assert own is not None
-            own["test"]["typical"] = _typical(row, rows["seasonal_naive"])
+    naive = rows["seasonal_naive"]
+    if naive is not None and (len(targets) >= MANY or ids is not None):
+        for name, row in rows.items():
+            if row is not None and is_on_all_windows(row.more):
+                own = parts if name == "model" else scored[name]
+                assert own is not None
+                own["test"]["typical"] = _typical(row, naive)
     return {
         **facts,
         **parts,

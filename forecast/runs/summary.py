@@ -301,15 +301,13 @@ def best_line(result: Mapping[str, Any]) -> str:
         cure = "training.start_confidence=null lets any better score count"
         why = f"validation is too short to accept trained weights ({blocks})"
         return f"{line}: {why}; {cure}. {_start_alone(result)}"
+    mixture = "" if mixing_weight is None else f" {_mixture(mixing_weight)}"
     few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
     if best == 0 and (start := look_up(result, "start_from.run")) is not None and mixing_weight != 0:
-        line = f"{line}: no step is better than the weights of {shown(start)}.{few}"
-        return line if mixing_weight is None else f"{line} {_mixture(mixing_weight)}"
+        return f"{line}: no step is better than the weights of {shown(start)}.{few}{mixture}"
     if best == 0:
         return f"{line}: training added nothing beyond chance.{few} {_start_alone(result)}"
-    if mixing_weight is None:
-        return f"{line}."
-    return f"{line}. {_mixture(mixing_weight)}"
+    return f"{line}.{mixture}"
 
 
 def _mixture(mixing_weight: float) -> str:
