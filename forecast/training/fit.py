@@ -29,7 +29,6 @@ from forecast.evaluation.holdout import HeldOutBlock, blocks
 from forecast.evaluation.mixing import QuantileSums
 from forecast.evaluation.significance import FEWEST, Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
-from forecast.runs.resume import RESTART_HINT
 from forecast.runs.summary import TIME
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
 from forecast.training.callbacks.held_out import NETWORK, HeldOutSelection, Start
@@ -187,7 +186,7 @@ def _check_same_data(fingerprint: str, group: Group) -> None:
             )
 
 
-def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path, hint: str = RESTART_HINT) -> None:
+def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path, hint: str) -> None:
     """Refuse a checkpoint that was trained on other data, or for more steps than are asked for.
 
     `where` is the folder of the run. `hint` says how to start over if the run cannot be resumed.
@@ -271,7 +270,7 @@ def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
 
 def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
     """Return the fields `speed`, `validations` and `probe` of `Fit`; the speed has the share of time of the probe."""
-    figures, validations = speed.figures(), tuple(speed.timings.validations)
+    figures, validations = speed.timings.figures(), tuple(speed.timings.validations)
     if probe is None:
         return {"speed": figures, "probe": None, "validations": validations}
     seconds = figures["fit_seconds"]

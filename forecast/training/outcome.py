@@ -119,7 +119,9 @@ def _known_readers(prepared: Preparation) -> list[str]:
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
-    train, test, ids = data.parts["train"], data.parts["test"], data.source.series.ids
+    train, validation, test = (data.parts[name] for name in ("train", "validation", "test"))
+    last_targets = validation.starts.cpu().numpy() + validation.context_length + validation.horizon - 1
+    ids = data.source.series.ids
     return {
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
@@ -137,7 +139,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "cycles": list(data.cycles),
         "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
         "last_training_row": str(data.index[data.train_rows].max()),
-        "last_seen_row": str(_last_target(data, data.parts["validation"])),
+        "last_seen_row": str(data.index[last_targets].max()),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
         **({} if ids is None else {"origins": {part: _dates(data, own) for part, own in data.parts.items()}}),
@@ -149,12 +151,6 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "notes": list(data.notes),
         "warnings": data.warnings,
     }
-
-
-def _last_target(data: ForecastData, windows: Windows) -> pd.Timestamp:
-    """Return the time of the last target of some windows."""
-    last: pd.Timestamp = data.index[windows.starts.cpu().numpy() + windows.context_length + windows.horizon - 1].max()
-    return last
 
 
 def _dates(data: ForecastData, windows: Windows) -> int:

@@ -183,7 +183,6 @@ def make_data(
 
 
 def _panel_data(settings: Settings, source: Source, options: dict[str, Any]) -> PanelData:
-    """Return the windows of a panel."""
     table, patch = settings.data, settings.model.get("patch_length")
     least = table.least_context or patch or seasonal_period(source.series.frequency)
     return PanelData(

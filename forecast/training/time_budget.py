@@ -97,7 +97,6 @@ class _Budget:
 
     @property
     def left(self) -> float:
-        """Seconds left."""
         return self.until - time.monotonic()
 
     def train(self, settings: Settings, share: float) -> dict[str, Any]:
@@ -140,6 +139,5 @@ class _Budget:
 
 
 def _twice_as_long(settings: Settings) -> Settings:
-    """Return the settings of a training with twice the epochs and steps."""
     length = {name: getattr(settings.training, name) for name in ("max_epochs", "max_steps")}
     return settings.at_length(**{name: None if value is None else 2 * value for name, value in length.items()})

@@ -189,10 +189,6 @@ class Speed(Callback):
         self._settle()
         self._settled = None
 
-    def figures(self) -> dict[str, float]:
-        """Return the speed figures so far; see `Timings.figures`."""
-        return self.timings.figures()
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the clocks."""
         self._halt()

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -30,11 +30,11 @@ KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4, NotEnoughMemory.exit
 """Exit codes of a process that has printed a one-line error."""
 
 
+@dataclass(frozen=True)
 class Shutdown:
     """Sent to workers instead of work if there is no work or if the leading process has `failed`."""
 
-    def __init__(self, failed: bool) -> None:
-        self.failed = failed
+    failed: bool
 
 
 class Workers:

@@ -88,7 +88,8 @@ def run_sweep(
     jobs = left(sweep)
     if ensemble:
         if not jobs and not failures(sweep):
-            finish_ensemble(sweep.folder, _one_run(config), ensemble)
+            first = Settings.parse(composed(without_hydra(config), ()))
+            finish_ensemble(sweep.folder, follow_table(first)[0], ensemble)
     elif not sweep.search:
         _time_and_report(sweep, again=bool(jobs), board=writes_board(config.get("logger") or {}))
     if jobs:
@@ -98,11 +99,6 @@ def run_sweep(
         sys.exit(1)
     if jobs:
         sys.exit(JOBS_LEFT)
-
-
-def _one_run(config: DictConfig) -> Settings:
-    """Return the settings of the first job of a sweep."""
-    return follow_table(Settings.parse(composed(without_hydra(config), ())))[0]
 
 
 def _time_and_report(sweep: Sweep, *, again: bool, board: bool) -> None:
