@@ -132,11 +132,11 @@ def _of_typed(differing: Sequence[str], overrides: Sequence[str]) -> list[str]:
 
     The others differ only since the command line leaves them at their defaults.
     """
-    keys = [_place(word) for word in overrides]
+    keys = [place_of(word) for word in overrides]
     return [line for line in differing if any(_within(line.split(" is ")[0], key) for key in keys)]
 
 
-def _place(override: str) -> str:
+def place_of(override: str) -> str:
     """Return where an override acts: `decoder_attention` for attention@decoder_attention=full."""
     return _key(override).lstrip("~").rpartition("@")[2]
 
