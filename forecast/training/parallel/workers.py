@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from forecast.common.cli import explain
 from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, NotFiniteError, ProcessFailed
@@ -69,9 +68,7 @@ class Workers:
         self.group.close()
         self._done.set()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if self._started is not None and not self.group.notified:
                 self.group.hand_out(Shutdown(failed=error is not None))

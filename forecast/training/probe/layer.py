@@ -13,9 +13,9 @@ from forecast.data.windows import Batch
 from forecast.model.informer import Informer
 from forecast.training.probe.capture import Captured, capture_calls, sample_of
 from forecast.training.probe.measures import (
+    allowed_keys,
     entropy,
     implied_rows,
-    key_counts,
     mean_rows,
     query_recall,
     relative_distance,
@@ -77,7 +77,7 @@ def compare_with_softmax(mechanism: Attention, call: Captured) -> Findings:
     values = seen.value.to(exact.dtype)
     output, mean = exact @ values, mean_rows(seen, queries, causal) @ values
     rows = implied_rows(mechanism, seen, queries, exact)
-    num_keys = key_counts(seen, queries, causal)
+    num_keys = allowed_keys(seen, queries, causal).sum(dim=-1)[:, 0]  # (1, n) or (B, n)
     sparse = sparse_queries(mechanism)
     recall = None if sparse is None else query_recall(sparse, call)
     return Findings(

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -92,9 +91,7 @@ class LiveTable:
         self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
