@@ -22,7 +22,7 @@ from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import in_evaluation
 from forecast.predict.ensemble import Ensemble, load
-from forecast.pretrained.weights import NAME
+from forecast.pretrained.weights import NAME, open_pretrained
 from forecast.runs.resume import place_of, read_config
 from forecast.runs.run import Architecture, Run
 from forecast.training.start_pretrained import PretrainedBeginning, with_pretrained
@@ -192,7 +192,7 @@ def with_run(plain: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 def beginning_of(word: str | None) -> Beginning | PretrainedBeginning | None:
     """Return what `start_from` names: a run folder, "latest" or "pretrained"; None without one."""
-    return PretrainedBeginning.open() if word == NAME else Beginning.of(word)
+    return PretrainedBeginning(open_pretrained()) if word == NAME else Beginning.of(word)
 
 
 def options_of_table(contract: DataContract, stored: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -29,14 +29,12 @@ class Captured(NamedTuple):
 
     def rows(self, chosen: slice | Tensor) -> "Captured":
         """Return the call restricted to the chosen sequences."""
-        mask, query_mask = (None if mask is None else mask[chosen] for mask in (self.mask, self.query_mask))
-        query, key, value, output = (tensor[chosen] for tensor in self[:4])
-        return Captured(query, key, value, output, mask, query_mask)
+        return Captured._make(None if tensor is None else tensor[chosen] for tensor in self)
 
     def head(self, number: int) -> "Captured":
         """Return the call restricted to one head."""
-        query, key, value, output = (tensor[:, number : number + 1] for tensor in self[:4])
-        return Captured(query, key, value, output, self.mask, self.query_mask)
+        one = (tensor[:, number : number + 1] for tensor in self[:4])
+        return Captured._make((*one, self.mask, self.query_mask))
 
 
 OnCall = Callable[[str, Attention, Captured], None]
