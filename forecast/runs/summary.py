@@ -72,10 +72,9 @@ def scored_split(result: Mapping[str, Any]) -> str:
 
 def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines below the table: the scores, the skill, what was known ahead, and the achievable skill."""
-    foresight, readers = foresight_note(result), readers_note(result)
     no_test = [] if scored_split(result) == "test" else [NO_TEST]
     reached = [achieved_line(result["diagnostic"])] if "diagnostic" in result else []
-    more = [note for note in (readers, foresight) if note is not None]
+    more = filter(None, (readers_note(result), foresight_note(result)))
     return (*no_test, *_score_notes(result), *_mean_notes(result), *_series_notes(result), *more, *reached)
 
 
