@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -144,14 +144,14 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         raise InputError(one_line(error, arguments.overrides)) from None
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
-    last = {override.get_key_element(): override for override in parse(words)}.values()  # the last one wins in Hydra
+    last = {override.get_key_element(): override for override in parse(words)}  # the last one wins in Hydra
     listed = config.hydra.sweeper.get("params") or {}  # lists of the experiment, which one value may replace
     sweep = Sweep(
         folder=folder,
         objective=settings.objective,
         constants=frozenset(
             canonical(override)
-            for override in last
+            for override in last.values()
             if not override.is_sweep_override() and override.get_key_element() not in listed
         ),
         script=sys.argv[0],
@@ -160,7 +160,7 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         until=None if settings.minutes is None else time.time() + 60 * settings.minutes,
         search=not is_grid(config),
         repeat_timing=settings.repeat_timing,
-        files=_files(last),
+        files=_files(last.get("data.path")),
     )
     # a live table, if stdout is a terminal and the jobs are quiet: one after another, in processes of their own
     in_turn = str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
@@ -169,14 +169,11 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
     return sweep, LiveTable(name, jobs, shown=shown) if live else nullcontext(LineReporter(shown))
 
 
-def _files(overrides: Iterable[Override]) -> frozenset[str]:
-    """Return the data files that the command line names."""
-    named: list[str] = []
-    for override in overrides:
-        if override.get_key_element() == "data.path":
-            swept = override.is_sweep_override()
-            named += map(str, override.sweep_iterator() if swept else [override.value()])
-    return frozenset(named)
+def _files(path: Override | None) -> frozenset[str]:
+    """Return the data files that an override of `data.path` names."""
+    if path is None:
+        return frozenset()
+    return frozenset(map(str, path.sweep_iterator() if path.is_sweep_override() else [path.value()]))
 
 
 def _remove_empty(places: list[Path]) -> None:
