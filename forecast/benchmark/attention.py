@@ -11,7 +11,7 @@ from forecast.attention._parsing import choose
 from forecast.benchmark.case import DTYPES, Shape
 from forecast.benchmark.machine import choose_device, facts_of, measure_limits
 from forecast.benchmark.measure import Measured, Plan, measure
-from forecast.benchmark.options import FULL, check_order, open_folder, settle
+from forecast.benchmark.options import FULL, open_folder, settle
 from forecast.benchmark.report import print_report, rows_of, write_report, write_unfinished
 from forecast.common.errors import InputError
 from forecast.common.progress import progress
@@ -86,7 +86,8 @@ def layer_shapes(length: int, d_model: int) -> list[Shape]:
 
 def powers_of_two(shortest: int, longest: int) -> tuple[int, ...]:
     """Return `shortest` and its doublings, up to `longest`."""
-    check_order(shortest, longest)
+    if longest < shortest:
+        raise InputError(f"--longest {longest} is below --shortest {shortest}: raise --longest or lower --shortest")
     return tuple(shortest * 2**n for n in range((longest // shortest).bit_length()))
 
 

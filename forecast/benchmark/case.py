@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor, nn
@@ -14,16 +15,6 @@ from forecast.common.text import heads_of
 
 BACKWARD = 2
 """Matrix products of the backward pass per product of the forward pass, of the same size."""
-
-
-def projection_operations(length: int, d_model: int, num_heads: int, head_dim: int) -> float:
-    """Return the operations of a layer's four projections in the forward pass, per batch row."""
-    return 4 * 2 * length * d_model * num_heads * head_dim
-
-
-def layer_elements(length: int, d_model: int, num_heads: int, head_dim: int) -> int:
-    """Return the minimum number of elements that a layer's forward pass moves: input, four weights, output."""
-    return 2 * length * d_model + 4 * d_model * num_heads * head_dim
 
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -141,8 +132,8 @@ class Case:
         if shape.d_model is not None:
             sizes = shape.d_model, shape.num_heads, shape.head_dim
             few = self._num_active(dtype)
-            usual = row + projection_operations(shape.length, *sizes)
-            row = usual if few is None else few_queries.operations(shape.length, few, *sizes)
+            projections = 4 * 2 * shape.length * prod(sizes)
+            row = row + projections if few is None else few_queries.operations(shape.length, few, *sizes)
         return shape.batch * row * (1 + BACKWARD * shape.backward)
 
     def least_bytes(self, dtype: torch.dtype) -> int | None:
@@ -153,8 +144,9 @@ class Case:
             return shape.batch * shape.num_heads * head * dtype.itemsize
         if shape.backward:
             return None
-        inside = layer_elements(shape.length, shape.d_model, shape.num_heads, shape.head_dim)
-        return (inside + (shape.batch - 1) * 2 * shape.length * shape.d_model) * dtype.itemsize
+        weights = 4 * shape.d_model * shape.num_heads * shape.head_dim
+        input_and_output = 2 * shape.batch * shape.length * shape.d_model
+        return (weights + input_and_output) * dtype.itemsize
 
     def _mechanism(self, num_heads: int | None = None) -> Attention:
         shape = self.shape

@@ -56,12 +56,6 @@ def settle(options: argparse.Namespace) -> None:
         options.minutes = MINUTES
 
 
-def check_order(shortest: int, longest: int) -> None:
-    """Refuse a longest length below the shortest."""
-    if longest < shortest:
-        raise InputError(f"--longest {longest} is below --shortest {shortest}: raise --longest or lower --shortest")
-
-
 def _both(name: str) -> str:
     return f"default: {QUICK[name]:,g}; with --full: {FULL[name]:,g}"
 

@@ -39,12 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> list[str]:
     """Run one command; return the lines on failed checks."""
     from forecast.check import tables
+    from forecast.common.tables import write_between
 
     candidates = _candidates(options)
     if options.markdown:
         print(tables.markdown(candidates))
     elif options.write:
-        tables.write_markdown(options.write, candidates)
+        write_between(options.write, tables.BEGIN, tables.END, tables.markdown(candidates))
         print(f"{options.write}: table of {len(candidates)} mechanisms written")
     else:
         return _check(candidates, options.quiet)

@@ -1,6 +1,6 @@
 """A mechanism under test: its declarations, its construction, its inputs and its oracle."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -81,6 +81,11 @@ class Candidate:
             )
         placed: Attention = mechanism.to(self.device, dtype).eval()
         return placed
+
+    def each_form(self, **options: Any) -> Iterator[Attention]:
+        """Yield the mechanism built in each of its forms, with further `options` of `build`."""
+        for causal in self.forms:
+            yield self.build(causal=causal, **options)
 
     def tensors(
         self,

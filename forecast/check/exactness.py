@@ -8,15 +8,7 @@ from torch import Tensor
 
 from forecast.attention.base import Attention
 from forecast.check.candidate import HEAD_DIM, NUM_HEADS, Candidate
-from forecast.check.numbers import (
-    all_finite,
-    exact_copy,
-    exact_inputs,
-    gradients,
-    joint_error,
-    relative_error,
-    worst,
-)
+from forecast.check.numbers import all_finite, exact_copy, exact_inputs, gradients, joint_error, relative_error, worst
 
 ODD_LENGTHS = (3, 7, 65, 97, 127)  # 65, 97, 127: incomplete blocks of 64, 32 or 16
 ODD_WIDTH = 5
@@ -60,8 +52,7 @@ def formula_gradient_error(candidate: Candidate) -> float:
 def map_error(candidate: Candidate) -> float:
     """Match its own map times the values in float64; the probe reads the map."""
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, dtype=torch.float64)
+    for attention in candidate.each_form(dtype=torch.float64):
         query, key, value = inputs = candidate.tensors(candidate.length, dtype=torch.float64)
         for mask in (None, candidate.holes(2, candidate.length)):
             expected = attention.attention_map(query, key, mask) @ value
@@ -107,9 +98,8 @@ def gradient_error(candidate: Candidate) -> float:
 
 
 def _errors(candidate: Candidate) -> Iterator[tuple[float, float]]:
-    """Yield the errors of output and gradients for each value of `causal`, without and with a mask."""
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal)
+    """Yield the errors of output and gradients of each form, without and with a mask."""
+    for attention in candidate.each_form():
         exact = exact_copy(attention)
         inputs = candidate.tensors(candidate.length)
         for mask in (None, candidate.holes(2, candidate.length)):
@@ -123,8 +113,7 @@ def _errors(candidate: Candidate) -> Iterator[tuple[float, float]]:
 def single_elements(candidate: Candidate) -> float:
     """Keep the axes of a single batch row, head and position."""
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, num_heads=1, dtype=torch.float64)
+    for attention in candidate.each_form(num_heads=1, dtype=torch.float64):
         for length in (1, 4):
             inputs = candidate.tensors(length, batch=1, num_heads=1, dtype=torch.float64)
             errors.append(_error(candidate, attention, inputs))
@@ -134,20 +123,17 @@ def single_elements(candidate: Candidate) -> float:
 def odd_sizes(candidate: Candidate) -> float:
     """Accept lengths that no block divides, and values of another width than the keys."""
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, dtype=torch.float64)
+    for attention in candidate.each_form(dtype=torch.float64):
         for length in ODD_LENGTHS:
-            errors.append(
-                _error(candidate, attention, candidate.tensors(length, value_width=ODD_WIDTH, dtype=torch.float64))
-            )
+            inputs = candidate.tensors(length, value_width=ODD_WIDTH, dtype=torch.float64)
+            errors.append(_error(candidate, attention, inputs))
     return worst(errors)
 
 
 def non_contiguous(candidate: Candidate) -> float:
     """Accept non-contiguous inputs."""
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, dtype=torch.float64)
+    for attention in candidate.each_form(dtype=torch.float64):
         inputs = [x.detach() for x in candidate.tensors(40, dtype=torch.float64)]
         query, key = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in inputs[:2])
         value = torch.stack([inputs[2], -inputs[2]], dim=-1)[..., 0]
@@ -212,8 +198,7 @@ def _filled(values: float | Tensor) -> Tensor:
 def _extreme_error(candidate: Candidate, query: Tensor, key: Tensor, dtype: torch.dtype) -> float:
     """Return the error against the oracle; infinity if a gradient is not finite."""
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal)
+    for attention in candidate.each_form():
         value = candidate.tensors(LENGTH)[2]
         inputs = [x.detach().to(candidate.device, dtype).requires_grad_() for x in (query, key, value)]
         half = dtype != torch.float32
@@ -250,8 +235,7 @@ def error_in_float16(candidate: Candidate) -> float:
 def _half_error(candidate: Candidate, dtype: torch.dtype) -> float:
     size = candidate.length
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal)
+    for attention in candidate.each_form():
         inputs = candidate.tensors(size, dtype=dtype)
         mask = candidate.prefix([size, size // 2], size)
         with torch.autocast(candidate.device.type, dtype=dtype):
@@ -269,8 +253,7 @@ def long_sums(candidate: Candidate) -> float:
     """
     errors = []
     for dtype in (torch.bfloat16, torch.float16):
-        for causal in candidate.forms:
-            attention = candidate.build(causal=causal, key_length=LONG)
+        for attention in candidate.each_form(key_length=LONG):
             query = torch.ones(1, NUM_HEADS, LONG, attention.head_dim, dtype=dtype, device=candidate.device)
             value = torch.full_like(query, 20)
             value[:, :, ::2] = 40

@@ -13,8 +13,7 @@ def masked_is_cut(candidate: Candidate) -> float:
     """Match the output of cutting the padding for a prefix mask, and return zeros for padded queries."""
     size = candidate.length
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, dtype=torch.float64)
+    for attention in candidate.each_form(dtype=torch.float64):
         inputs = candidate.tensors(size, batch=1, dtype=torch.float64)
         for length in (size, size // 2, 7, 1):
             mask = candidate.prefix([length], size)
@@ -31,8 +30,7 @@ def mask_per_query(candidate: Candidate) -> float | None:
         return None
     length = 12
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, dtype=torch.float64)
+    for attention in candidate.each_form(dtype=torch.float64):
         query, key, value = inputs = candidate.tensors(length, dtype=torch.float64)
         pairs = candidate.pairs(length, length)
         errors.append(relative_error(attention(*inputs, pairs), candidate.oracle(attention, inputs, pairs)))
@@ -47,15 +45,14 @@ def mask_per_query(candidate: Candidate) -> float | None:
 def empty_row(candidate: Candidate) -> float:
     """Return exact zeros for a query without a key to attend to; the error is inf if a gradient is not finite."""
     values = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal)
+    for attention in candidate.each_form():
         inputs = candidate.tensors(12, batch=3)
         mask = candidate.prefix([12, 0, 12], 12)
         mask[2, :4] = False
         output = attention(*inputs, mask)
         rows = output.detach()
         values.append(float(rows[1].abs().max()))
-        if causal:  # the first queries of the third row have no key yet
+        if attention.causal:  # the first queries of the third row have no key yet
             values.append(float(rows[2, :, :4].abs().max()))
         values.append(0.0 if all_finite(gradients(output, inputs, attention)) else torch.inf)
     return worst(values)
@@ -64,9 +61,8 @@ def empty_row(candidate: Candidate) -> float:
 def empty_inputs(candidate: Candidate) -> float:
     """Return zeros without keys, and an empty tensor without batch rows or queries."""
     values = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal)
-        lengths = [(5, 5), (0, 0)] if causal or not candidate.kind.cross else [(5, 5), (0, 0), (5, 0), (0, 5)]
+    for attention in candidate.each_form():
+        lengths = [(5, 5), (0, 0), *([(5, 0), (0, 5)] if candidate.kind.cross and not attention.causal else [])]
         for length, key_length in lengths:
             batch = 0 if length == key_length > 0 else 2
             inputs = candidate.tensors(length, key_length, batch=batch)
@@ -81,8 +77,7 @@ def masked_nan(candidate: Candidate) -> float:
     mask = torch.tensor([[True] * 20 + [False] * 10, [True, False, True] * 10], device=candidate.device)
     hidden = ~mask[:, None, :, None]
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, dtype=torch.float64)
+    for attention in candidate.each_form(dtype=torch.float64):
         clean = candidate.tensors(30, dtype=torch.float64)
         bad = [
             x.detach().masked_fill(hidden, number).requires_grad_()
@@ -145,8 +140,7 @@ def batch_independence(candidate: Candidate) -> float:
     """Compute each batch row independently of the length and size of other rows."""
     size, row = candidate.length, slice(1, 2)
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal)
+    for attention in candidate.each_form():
         inputs = [x.detach().clone() for x in candidate.tensors(size, batch=5)]
         mask = candidate.prefix([size, size // 2 + 3, size, 1, 0], size)
         alone = attention(*(x[row] for x in inputs), mask[row])

@@ -42,9 +42,7 @@ def _of_three_heads(candidate: Candidate) -> list[tuple[Attention, list[Tensor]]
     """Return each form of the mechanism with inputs, in float64."""
     drawn = candidate.tensors(candidate.length, num_heads=HEADS, dtype=torch.float64)
     inputs = [x.detach() for x in drawn]
-    return [
-        (candidate.build(causal=causal, num_heads=HEADS, dtype=torch.float64), inputs) for causal in candidate.forms
-    ]
+    return [(attention, inputs) for attention in candidate.each_form(num_heads=HEADS, dtype=torch.float64)]
 
 
 def order_of_keys(candidate: Candidate) -> float | None:
@@ -91,8 +89,7 @@ def _unchanged(
     if invariance not in candidate.kind.invariances:
         return None
     errors = []
-    for causal in candidate.forms:
-        attention = candidate.build(causal=causal, dtype=torch.float64)
+    for attention in candidate.each_form(dtype=torch.float64):
         query, key, value = (x.detach() for x in candidate.tensors(candidate.length, dtype=torch.float64))
         errors.append(relative_error(attention(*change(query, key), value), attention(query, key, value)))
     return worst(errors)

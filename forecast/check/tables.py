@@ -1,7 +1,6 @@
 """Tables of the declarations of mechanisms and of the checks."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 import torch
 from rich.console import Console
@@ -9,7 +8,7 @@ from rich.console import Console
 from forecast.attention._costs import cost_text
 from forecast.check.candidate import Candidate
 from forecast.check.suite import CHECKS, Check, Finding
-from forecast.common.tables import Table, table, write_between
+from forecast.common.tables import Table, table
 from forecast.kernels.fused import VARIABLE
 
 HEADINGS = ("time", "memory", "causal", "key mask", "mask per query", "cross", "deterministic")
@@ -35,11 +34,6 @@ def markdown(candidates: Sequence[Candidate]) -> str:
     """Return the declarations as a Markdown table."""
     rows = [[f"`{candidate.name}`", *declaration(candidate)] for candidate in candidates]
     return table(["`attention=`", *HEADINGS], rows)
-
-
-def write_markdown(path: Path, candidates: Sequence[Candidate]) -> None:
-    """Write the table between the two marks of the file."""
-    write_between(path, BEGIN, END, markdown(candidates))
 
 
 NAMED = 3

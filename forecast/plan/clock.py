@@ -4,10 +4,9 @@ import time
 from statistics import fmean
 from typing import Any
 
-import lightning
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities.types import STEP_OUTPUT
 
 from forecast.common.timing import UNKNOWN, Reading, load_since, read_load
 from forecast.data.windows import Batch
@@ -38,17 +37,13 @@ class StepClock(Callback):
         self.load = UNKNOWN  # of the machine, from the first timed step to the end
         self._load_from: Reading | None = None
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Record when the batch was requested and when it was available."""
         loader: Any = trainer.train_dataloader
         self._requested.append(loader.asked)
         self._available.append(loader.given)
 
-    def on_train_batch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Record the end of the step, and stop the training after enough steps."""
         self._step_ends.append(_now(pl_module.device))
         self._steps.append(self._step_ends[-1] - self._available[-1])
@@ -57,27 +52,21 @@ class StepClock(Callback):
         if len(self._step_ends) >= LEAST and sum(self._steps[WARM_UP:]) >= self.seconds:
             trainer.should_stop = True
 
-    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Record the start of a validation."""
         self.validations.append(_Validation(len(self._step_ends), _now(pl_module.device)))
 
     def on_validation_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: STEP_OUTPUT,
-        batch: Batch,
-        batch_idx: int,
-        dataloader_idx: int = 0,
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Batch, *_: Any
     ) -> None:
         """Record the end of a batch of windows."""
         self.validations[-1].add(_now(pl_module.device), len(batch.origin))
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Skip all validations until the last step."""
         trainer.val_check_batch = trainer.max_steps
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Record the end of the last validation."""
         self._finished = _now(pl_module.device)
         if self._load_from is not None:

@@ -69,15 +69,11 @@ def peer_of(made: Preparation, windows: Windows, batch: int) -> Peer:
     inputs = windows.batch(positions)
     given = (inputs.past, inputs.past_known, inputs.future_known, inputs.past_observed)
 
-    def forecast() -> Tensor:
-        output: Tensor = network(*given)
-        return output
-
     def loss() -> Tensor:
         losses = [loss_of(each, inputs.future, inputs.future_observed) for each in network.learners(*given)]
         return torch.stack(losses).sum()
 
-    peer = Peer("plan", network, made.task.make_optimizer(network.parameters()), loss, forecast)
+    peer = Peer("plan", network, made.task.make_optimizer(network.parameters()), loss, lambda: network(*given))
     prepare_optimizer(peer)
     return peer
 

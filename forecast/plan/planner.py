@@ -17,6 +17,7 @@ from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, Pro
 from forecast.common.files import check_place, write_json
 from forecast.common.progress import progress
 from forecast.common.tables import WIDTH, Table, show
+from forecast.common.text import counted
 from forecast.data.sources import Source, load_source
 from forecast.plan.candidates import Candidate, candidates_of
 from forecast.plan.estimates import Row, Send, estimate, measure, try_sizes
@@ -111,11 +112,7 @@ def _explain_interrupt() -> Iterator[None]:
 
 def _opening(source: Source, candidates: Sequence[Candidate], options: Namespace) -> str:
     return (
-        f"planning {_count(len(candidates), 'mechanism')} in {_count(options.rounds, 'round')} for "
-        f"{len(source.series.frame):,} rows and {_count(len(source.targets), 'target')}: each round reads the data, "
+        f"planning {counted(len(candidates), 'mechanism')} in {counted(options.rounds, 'round')} for "
+        f"{len(source.series.frame):,} rows and {counted(len(source.targets), 'target')}: each round reads the data, "
         f"fits the linear maps and runs {options.seconds:g} s of training steps; no training is completed"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -17,10 +17,11 @@ LESS, ALIKE = "<", "≈"
 
 def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
     """Return the table of the mechanisms."""
+    rounds = "one round" if facts["rounds"] == 1 else f"median of {facts['rounds']} rounds"
     notes = [
         f"step: from one step to the next; training: {facts['steps']:,} steps and their validations; min to max: over "
         "the rounds; until scores: also preparation and the scores of all windows",
-        f"times and peak: {_rounds(facts['rounds'])}, mechanisms in turn, each measured in a separate process",
+        f"times and peak: {rounds}, mechanisms in turn, each measured in a separate process",
         *_busy(rows),
         *_orders(rows, facts["rounds"]),
         f"largest batch, largest look-back: conservative estimates for {_usable(facts)}, from the memory of other "
@@ -39,10 +40,6 @@ def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
 def _suggested(rows: Sequence[Row]) -> str:
     batches = [f"{row['mechanism']} {row['suggested_batch']:,}" for row in rows if row["suggested_batch"]]
     return ", ".join(batches) or "not measured on a GPU"
-
-
-def _rounds(rounds: int) -> str:
-    return "one round" if rounds == 1 else f"median of {rounds} rounds"
 
 
 def _busy(rows: Sequence[Row]) -> list[str]:

@@ -24,7 +24,7 @@ from forecast.runs.settings import Settings
 from forecast.training.fit import fit
 from forecast.training.prepare import Preparation, prepare
 from forecast.training.steps import evaluation_batch, precision_of, training_step
-from forecast.training.tensorboard.logger import check_logger, log_start, make_logger
+from forecast.training.tensorboard.logger import check_logger, log_start, make_loggers
 
 EVALUATION_BATCHES, EVALUATION_WINDOWS = (4, 8), 64
 """Minimum and maximum batches of each validation in the short training, and the windows that decide their number. All
@@ -50,19 +50,18 @@ QUIET = {"progress": False, "profile": False}
 
 
 def answer_request(**request: Any) -> dict[str, Any]:
-    """Return the answer to a `Request`, both as plain values."""
-    return asdict(answer(Request(**request)))
+    """Return the answer to a `Request`, both as plain values.
 
-
-def answer(request: Request) -> Answer:
-    """Handle one request. Refusals, out-of-memory and non-finite losses are returned, not raised."""
+    Refusals, out-of-memory and non-finite losses are returned, not raised.
+    """
+    asked = Request(**request)
     handlers: dict[str, Callable[[Request], Answer]] = {
         MEASURE: measure, AGAIN: lambda request: _scored(*_paced(request)), SMALL: measure_small, STEP: make_step,
     }  # fmt: skip
     try:
-        return handlers[request.what](request)
+        return asdict(handlers[asked.what](asked))
     except FAILURES as error:
-        return Answer(why_not(error))
+        return asdict(Answer(why_not(error)))
 
 
 def measure(request: Request) -> Answer:
@@ -140,17 +139,14 @@ def _paced(request: Request) -> tuple[Preparation, Answer]:
 
 def _prepared(request: Request) -> Preparation:
     check_logger(request.config["logger"])
-    settings = Settings.parse(_quiet(request.config))
+    config = request.config
+    settings = Settings.parse({**config, "training": {**config["training"], **QUIET}})
     made = prepare(settings, load_source(settings.data))
     if made.device.type == "cuda":
         limit_cuda(request.memory_bytes, made.device)
     else:
         limit_process(request.memory_bytes + RESERVED)
     return made
-
-
-def _quiet(config: dict[str, Any]) -> dict[str, Any]:
-    return {**config, "training": {**config["training"], **QUIET}}
 
 
 def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping[str, Any]:
@@ -162,12 +158,13 @@ def _train_shortly(made: Preparation, clock: StepClock, folder: Path) -> Mapping
     made.data.parts["validation"] = replace(validation, starts=validation.starts[: batches * size])
     made.task.total_steps = MOST
     often = made.data.parts["train"].starts.numel() / made.settings.training.batch_size / FIRST_VALIDATION
-    logger = make_logger(made.settings.logger, str(folder))
-    log_start(logger, made.settings.plain)
+    loggers = make_loggers(made.settings.logger, str(folder))
+    log_start(loggers, made.settings.plain)
     training = replace(made.settings.training, validations_per_epoch=often, max_time=None)
     timed = replace(made, settings=replace(made.settings, training=training), callbacks=[*made.callbacks, clock])
-    outcome = fit(timed, folder / "checkpoints", logger)
-    logger.finalize("success")
+    outcome = fit(timed, folder / "checkpoints", loggers)
+    for logger in loggers:
+        logger.finalize("success")
     return outcome.speed
 
 

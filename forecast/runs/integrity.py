@@ -104,9 +104,11 @@ def check_stored(config: Mapping[str, Any], file: Path) -> None:
                 many = loggers_of(nodes)
             for where, node in many.items():
                 _check_node(node, where, names, file)
-    for key, value in config.items():
-        if key not in NAMES:
-            _check_no_target(value, str(key), file)
+    others = {str(key): value for key, value in config.items() if key not in NAMES}
+    for group, value in others.items():
+        for key, last in _keys(value, group):
+            if last == TARGET:
+                raise InputError(f"{file}: {key}: a target is not allowed here: remove it")
 
 
 def _check_node(node: Any, where: str, names: frozenset[str], file: Path) -> None:
@@ -118,12 +120,6 @@ def _check_node(node: Any, where: str, names: frozenset[str], file: Path) -> Non
             "the whole command line of the run and resume=auto"
         )
     check_plain(node, where)
-
-
-def _check_no_target(value: Any, where: str, file: Path) -> None:
-    for key, text in _keys(value, where):
-        if text == TARGET:
-            raise InputError(f"{file}: {key}: a target is not allowed here: remove it")
 
 
 def _texts(content: Any, where: str = "") -> Iterator[tuple[str, str]]:

@@ -137,7 +137,6 @@ def _columns(configs: Sequence[Config]) -> Iterator[Column]:
 
 
 def _of(name: str | None, names: Sequence[str | None], flat: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the options of the groups with this name."""
     return [options for options, other in zip(flat, names, strict=True) if other == name]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -245,10 +245,8 @@ def _identity(result: dict[str, Any]) -> dict[str, Any]:
 
 def natural(folder: Path) -> list[Any]:
     """Return a sort key for folder names that compares numbers by size."""
-    return [(not piece.isdecimal(), int(piece) if piece.isdecimal() else piece) for piece in _PIECES.split(folder.name)]
-
-
-_PIECES = re.compile(r"(\d+)")
+    pieces = re.split(r"(\d+)", folder.name)
+    return [(not piece.isdecimal(), int(piece) if piece.isdecimal() else piece) for piece in pieces]
 
 
 NEEDED = (
@@ -354,16 +352,13 @@ def _names(roots: Sequence[Path]) -> dict[Path, str]:
     for root in roots:
         if not root.is_dir():
             raise InputError(f"{root}: no such folder: --runs takes folders of runs, as outputs/sweeps/…")
-        for folder in sorted(_run_folders(root), key=lambda path: (str(path.parent), natural(path))):
+        folders = {path.parent for name in MARKS for path in root.rglob(name)}
+        for folder in sorted(folders, key=lambda path: (str(path.parent), natural(path))):
             if folder.resolve() not in seen:
                 seen.add(folder.resolve())
                 below = folder.relative_to(root).as_posix() if len(roots) == 1 else folder.as_posix()
                 names[folder] = folder.name if below == "." else below
     return names
-
-
-def _run_folders(root: Path) -> Iterator[Path]:
-    yield from {path.parent for name in MARKS for path in root.rglob(name)}
 
 
 NOT_COMPARED = "has no test split: its scores are of the validation split, which selected its weights"

@@ -1,6 +1,7 @@
 """The content of `result.json`."""
 
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -52,12 +53,9 @@ def assemble(
     assert scored["model"] is not None
     parts: dict[str, Any] = dict(scored["model"])
     for part in PARTS:
-        naive = scored["seasonal_naive"]
-        if naive is not None:
-            reference = naive[part]["scaled"]["mse"]
-            parts[part]["skill"] = skill(parts[part]["scaled"]["mse"], reference)
-        if (last := scored["last_value"]) is not None:
-            parts[part]["skill_last_value"] = skill(parts[part]["scaled"]["mse"], last[part]["scaled"]["mse"])
+        for key, name in (("skill", "seasonal_naive"), ("skill_last_value", "last_value")):
+            if (reference := scored[name]) is not None:
+                parts[part][key] = skill(parts[part]["scaled"]["mse"], reference[part]["scaled"]["mse"])
     parts["test"]["by_step"] = _by_step(rows, scale)
     if ids is None:
         parts["test"]["by_series"] = _by_series(rows, targets, scale)
@@ -65,16 +63,13 @@ def assemble(
         parts["test"]["worst_series"] = _worst_series(model, ids)
         parts["test"]["coverage_by_series"] = _coverage_by_series(model, ids)
     baselines = {name: scored[name] for name in EVERY if name in scored}
-    for name, row in rows.items():
-        if (
-            row is not None
-            and is_on_all_windows(row.more)
-            and (len(targets) >= MANY or ids is not None)
-            and rows["seasonal_naive"] is not None
-        ):
-            own = parts if name == "model" else scored[name]
-            assert own is not None
-            own["test"]["typical"] = _typical(row, rows["seasonal_naive"])
+    naive = rows["seasonal_naive"]
+    if naive is not None and (len(targets) >= MANY or ids is not None):
+        for name, row in rows.items():
+            if row is not None and is_on_all_windows(row.more):
+                own = parts if name == "model" else scored[name]
+                assert own is not None
+                own["test"]["typical"] = _typical(row, naive)
     return {
         **facts,
         **parts,
@@ -171,9 +166,10 @@ def _worst_series(model: Row, ids: Ids) -> dict[str, IntervalScores]:
     """Return the scores of the series of a panel with the largest MASE, the worst first, by their ids."""
     frame = series_scores(model, ids).nlargest(WORST, "mase")
     rows = frame[list(WORST_SCORES)].to_numpy().tolist()
+    finite = [[value if np.isfinite(value) else None for value in row] for row in rows]
     return {
-        ids.shown(int(place)): dict(zip(WORST_SCORES, map(_or_none, row), strict=True))
-        for place, row in zip(frame.index.to_numpy(), rows, strict=True)
+        ids.shown(int(place)): dict(zip(WORST_SCORES, row, strict=True))
+        for place, row in zip(frame.index.to_numpy(), finite, strict=True)
     }
 
 
@@ -191,10 +187,6 @@ def _coverage_by_series(model: Row, ids: Ids) -> dict[str, float | None]:
     low, middle, high = np.quantile(known, [0.1, 0.5, 0.9]).tolist()
     within = float(((known >= COVERED[0]) & (known <= COVERED[1])).mean())
     return {"series": len(known), "low": low, "median": middle, "high": high, "within": within}
-
-
-def _or_none(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def series_scores(row: Row, ids: Ids) -> pd.DataFrame:
@@ -268,8 +260,6 @@ def device_name(device: torch.device) -> str:
 
 def command_line() -> str:
     """Return the command that started this process, quoted for a shell."""
-    import shlex
-
     if sys.argv[0].startswith("forecast "):  # the console command
         return shlex.join([*sys.argv[0].split(), *sys.argv[1:]])
     script = Path(sys.argv[0])

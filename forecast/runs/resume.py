@@ -89,8 +89,9 @@ def start_state(
             raise InputError(f"{folder}: holds another run: {'; '.join(differing[:3])}: {cure}")
         run = Run(folder)
         if finished:
-            file = None if merged is not None and not _names_data(overrides) else wanted.data.path
-            yield StartState(wanted, run, result=_finished_result(run, hint, file))
+            named_file = merged is None or DATA_PATH in map(_key, overrides or ())
+            result = _finished_result(run, hint, wanted.data.path if named_file else None)
+            yield StartState(wanted, run, result=result)
         else:
             run.clear_temporary()
             # the choice of precision=auto stays
@@ -122,10 +123,6 @@ def _comparable(run: Run, path: str | None, user_file: str | None) -> Path | Non
     return Path(path) if path is not None and lies_within(Path(path), run.path) else None
 
 
-def _names_data(overrides: Sequence[str] | None) -> bool:
-    return any(_key(override) == DATA_PATH for override in overrides or ())
-
-
 def _key(override: str) -> str:
     return override.lstrip("+").split("=")[0]
 
@@ -135,11 +132,11 @@ def _of_typed(differing: Sequence[str], overrides: Sequence[str]) -> list[str]:
 
     The others differ only since the command line leaves them at their defaults.
     """
-    keys = [_place(word) for word in overrides]
+    keys = [place_of(word) for word in overrides]
     return [line for line in differing if any(_within(line.split(" is ")[0], key) for key in keys)]
 
 
-def _place(override: str) -> str:
+def place_of(override: str) -> str:
     """Return where an override acts: `decoder_attention` for attention@decoder_attention=full."""
     return _key(override).lstrip("~").rpartition("@")[2]
 
@@ -202,11 +199,8 @@ def _check_processes(folder: Path, trainer: Mapping[str, Any], keys: Sequence[st
 
 
 def _may_change(key: str) -> bool:
-    return key in ("resume", DATA_PATH) or _is_free(key)
-
-
-def _is_free(key: str) -> bool:
-    return any(_within(key, group) for group in FREE_GROUPS) or key in {f"training.{name}" for name in FREE_TRAINING}
+    free = ("resume", DATA_PATH, *(f"training.{name}" for name in FREE_TRAINING))
+    return key in free or any(_within(key, group) for group in FREE_GROUPS)
 
 
 def _within(key: str, group: str) -> bool:

@@ -5,7 +5,7 @@ import secrets
 import shlex
 import shutil
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from math import prod
 from pathlib import Path
@@ -138,7 +138,7 @@ class Run:
     @classmethod
     def create(cls, root: Path, name: str) -> "Run":
         """Make a new, unique folder `root/name/<date>_<time>_<id>`."""
-        parent = cls.make_parent(root, name)
+        parent = make_folder(cls.parent(root, name))
         while True:
             path = parent / f"{datetime.now():%Y-%m-%d_%H-%M-%S}_{secrets.token_hex(3)}"
             try:
@@ -146,19 +146,6 @@ class Run:
             except FileExistsError:
                 continue
             return cls(path)
-
-    @classmethod
-    def make_parent(cls, root: Path, name: str) -> Path:
-        """Make the folder of the runs on the data `name` if it is missing."""
-        parent = cls.parent(root, name)
-        _make(parent)
-        return parent
-
-    @classmethod
-    def create_at(cls, path: Path) -> "Run":
-        """Make the folder `path` if it is missing."""
-        _make(path)
-        return cls(path)
 
     @staticmethod
     def parent(root: Path, name: str) -> Path:
@@ -221,12 +208,8 @@ class Run:
         with replacing(self.path / WEIGHTS) as file:
             file.write(save(weights))
 
-    def close(self, architecture: Architecture, facts: dict[str, Any]) -> None:
-        """Write the manifest, with size and hash of each file. It is the last file, and marks the run as finished."""
-        self.seal({"architecture": asdict(architecture), **facts})
-
     def seal(self, facts: dict[str, Any]) -> None:
-        """Write the manifest of the existing files."""
+        """Write the manifest, with size and hash of each file. It is the last file, and marks the run as finished."""
         files = describe_files(self.path, NAMED)
         write_sealed(self.path / MANIFEST, {**facts, "format": FORMAT, "files": files})
 
@@ -293,12 +276,14 @@ def _start_time(folder: Path) -> tuple[float, int]:
         return written / 1e9, written
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> Path:
+    """Make a folder for runs if it is missing, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         file = next(place for place in (folder, *folder.parents) if place.exists() and not place.is_dir())
         raise InputError(f"output_dir: {file} is a file: choose another folder") from None
+    return folder
 
 
 def _plain(name: str) -> str:

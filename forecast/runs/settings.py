@@ -44,8 +44,7 @@ class TrainingSettings:
     )
     max_steps: int | None = option("Most training steps; null: max_epochs alone.", unit="steps", least=1)
     max_time: str | None = option(
-        "Time (dd:hh:mm:ss) after which training ends with the best weights so far; null: no limit.",
-        unit="dd:hh:mm:ss",
+        "Time (dd:hh:mm:ss) after which training ends with the best weights so far; null: no limit.", unit="dd:hh:mm:ss"
     )
     batch_size: int = option("Windows in a training step, over all processes.", unit="windows", least=1)
     evaluation_batch_size: int = option("Windows in a forecast batch.", unit="windows", least=1)
@@ -75,9 +74,7 @@ class TrainingSettings:
     )
     max_grad_norm: float | None = option("Largest gradient norm; null: no clipping.", above=0)
     start_confidence: float | None = option(
-        "Confidence that trained weights beat the start; null: any better score counts.",
-        least=0.5,
-        below=1,
+        "Confidence that trained weights beat the start; null: any better score counts.", least=0.5, below=1
     )
     mixing_prior: float = option(
         "The mixing weight is multiplied by n / (n + mixing_prior), n validation blocks; 0: not shrunk.",
@@ -93,10 +90,7 @@ class TrainingSettings:
     activation_checkpointing: bool = option(
         "true: recompute layers in the backward pass, for less memory and more time."
     )
-    data_placement: str = option(
-        "Location of the table: auto, device or mapped (a file).",
-        choices=PLACEMENTS,
-    )
+    data_placement: str = option("Location of the table: auto, device or mapped (a file).", choices=PLACEMENTS)
     compile: bool = option("true: compile the training step.")
 
     @classmethod
@@ -427,7 +421,8 @@ def choose_precision(wanted: str, device: "torch.device", width: object) -> str:
     if wanted == "auto":
         from forecast.common.devices import has_bfloat16_units
 
-        fast = has_bfloat16_units(device) and (device.type == "cuda" or _is_wide(width))
+        is_wide = isinstance(width, int) and width >= WIDE  # the model refuses other values
+        fast = has_bfloat16_units(device) and (device.type == "cuda" or is_wide)
         return "bf16-mixed" if fast else "32-true"
     if wanted not in PRECISIONS:
         raise InputError(f"training.precision {wanted!r}: choose auto, {' or '.join(PRECISIONS)}")
@@ -439,7 +434,3 @@ def exact_convolutions() -> None:
     import torch
 
     torch.backends.cudnn.allow_tf32 = False
-
-
-def _is_wide(width: object) -> bool:
-    return isinstance(width, int) and width >= WIDE  # the model refuses other values

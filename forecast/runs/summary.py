@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,6 @@ NAMES = {
 
 HEADINGS = ("forecast", "MSE", "MAE", "MSE (units)", "MAE (units)", "MASE", "SQL", "skill")
 
-COLUMNS = 3
-"""Largest number of columns that a line names."""
-
 FEW_STEPS = 100
 """Number of steps below which a training without a gain is no evidence against the model."""
 
@@ -54,7 +51,7 @@ TEMPLATE = "forecast-known.csv"
 """File that predict writes if the output is forecast.csv and known covariates are missing."""
 
 NAMED = 3
-"""Largest number of known covariates that are printed by name."""
+"""Largest number of known covariates that a line names."""
 
 NO_TEST = "no test split: these windows selected the weights, so new data will have larger errors"
 """Note below scores of the validation split."""
@@ -75,10 +72,9 @@ def scored_split(result: Mapping[str, Any]) -> str:
 
 def notes(result: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the lines below the table: the scores, the skill, what was known ahead, and the achievable skill."""
-    foresight, readers = foresight_note(result), readers_note(result)
     no_test = [] if scored_split(result) == "test" else [NO_TEST]
     reached = [achieved_line(result["diagnostic"])] if "diagnostic" in result else []
-    more = [note for note in (readers, foresight) if note is not None]
+    more = filter(None, (readers_note(result), foresight_note(result)))
     return (*no_test, *_score_notes(result), *_mean_notes(result), *_series_notes(result), *more, *reached)
 
 
@@ -118,7 +114,7 @@ def readers_note(result: Mapping[str, Any]) -> str | None:
     readers, names = look_up(result, "data.known_readers"), result["data"].get("known_covariates") or []
     if readers is None or not names:
         return None
-    listed = ", ".join(map(shown, names[:COLUMNS])) + (f" and {len(names) - COLUMNS} more" * (len(names) > COLUMNS))
+    listed = first_names(names, NAMED)
     absent = {"linear_path"} if result["linear_path"] is None else set()
     absent |= {"trees"} - set(result["baselines"])
     rows = {row: name for row, name in READERS.items() if row not in absent}
@@ -128,6 +124,12 @@ def readers_note(result: Mapping[str, Any]) -> str | None:
         return f"known covariates ({listed}): no row reads them{unneeded}"
     others = f", not by {' and '.join(left)}" if left else ""
     return f"known covariates ({listed}): read by {' and '.join(reading)}{others}{unneeded}"
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """Return at most so many of the names, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(shown, names[:most])) + more
 
 
 def foresight_note(result: Mapping[str, Any]) -> str | None:
@@ -298,15 +300,13 @@ def best_line(result: Mapping[str, Any]) -> str:
         cure = "training.start_confidence=null lets any better score count"
         why = f"validation is too short to accept trained weights ({blocks})"
         return f"{line}: {why}; {cure}. {_start_alone(result)}"
+    mixture = "" if mixing_weight is None else f" {_mixture(mixing_weight)}"
     few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
     if best == 0 and (start := look_up(result, "start_from.run")) is not None and mixing_weight != 0:
-        line = f"{line}: no step is better than the weights of {shown(start)}.{few}"
-        return line if mixing_weight is None else f"{line} {_mixture(mixing_weight)}"
+        return f"{line}: no step is better than the weights of {shown(start)}.{few}{mixture}"
     if best == 0:
         return f"{line}: training added nothing beyond chance.{few} {_start_alone(result)}"
-    if mixing_weight is None:
-        return f"{line}."
-    return f"{line}. {_mixture(mixing_weight)}"
+    return f"{line}.{mixture}"
 
 
 def _mixture(mixing_weight: float) -> str:
@@ -435,10 +435,9 @@ def next_line(folder: Path, result: Mapping[str, Any], table: Path) -> str:
     line = f"Next: {shlex.join(['python', '-m', 'forecast.predict', *options])}"
     if not lacks_known:
         return line
-    names = ", ".join(shown(name) for name in data["known_covariates"][:NAMED])
-    more = f" and {len(data['known_covariates']) - NAMED} more" if len(data["known_covariates"]) > NAMED else ""
+    names = first_names(data["known_covariates"], NAMED)
     return (
-        f"{line}\n      {TEMPLATE} has {names}{more} for the {result['config']['horizon']} steps after the table; "
+        f"{line}\n      {TEMPLATE} has {names} for the {result['config']['horizon']} steps after the table; "
         "without --known the command writes it, to be filled in"
     )
 

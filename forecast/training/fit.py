@@ -6,7 +6,7 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,6 @@ from forecast.evaluation.holdout import HeldOutBlock, blocks
 from forecast.evaluation.mixing import QuantileSums
 from forecast.evaluation.significance import FEWEST, Evidence
 from forecast.model.compiling import LEAF_SPEC, CompiledForward
-from forecast.runs.resume import RESTART_HINT
 from forecast.runs.summary import TIME
 from forecast.training.callbacks.checkpoints import Best, Checkpoints, copy_weights
 from forecast.training.callbacks.held_out import NETWORK, HeldOutSelection, Start
@@ -73,7 +72,7 @@ class Fit:
 def fit(
     prepared: Preparation,
     folder: Path,
-    logger: Logger,
+    loggers: Sequence[Logger],
     *,
     group: Group = ALONE,
     resumed: dict[str, Any] | None = None,
@@ -96,11 +95,10 @@ def fit(
     data.total_steps = task.total_steps
     data.first_step = 0 if resumed is None else int(resumed["step"])
     shows_progress = settings.progress and group.leads
-    scored = None
+    best = evidence = start = start_seconds = None
     if (prepared.linear_maps.start is not None or prepared.start is not None) and resumed is None:
-        scored = _score_start(prepared, shows_progress)
-    best, evidence, start_seconds = (None, None, None) if scored is None else scored.kept
-    selection = held_out_selection(prepared, None if scored is None else scored.start)
+        best, evidence, start, start_seconds = _score_start(prepared, shows_progress)
+    selection = held_out_selection(prepared, start)
     speed = Speed(task.arithmetic)
     if best is not None and not task.network.levels:  # the score of quantile models is no MSE
         speed.timings.validations.append((0, 0.0, best.score))
@@ -109,7 +107,7 @@ def fit(
     shown += [Profile(folder.parent)] if settings.profile and group.leads else []
     probe = next((callback for callback in prepared.callbacks if isinstance(callback, Probe)), None)
     checkpoints = Checkpoints(
-        folder,
+        folder=folder,
         fingerprint=fingerprint,
         minutes=settings.checkpoint_minutes,
         best=best,
@@ -120,20 +118,20 @@ def fit(
     )
     ends = [Timer(settings.duration, verbose=False), *([] if selection is None else [selection]), checkpoints]
     callbacks = [speed, *prepared.callbacks, *shown, *ends]
-    trainer = _make_trainer(prepared, group, logger, callbacks, interval)
+    trainer = _make_trainer(prepared, group, loggers, callbacks, interval)
     if resumed is not None and _is_over(resumed, task.total_steps):
-        return _restore_end(prepared, speed, probe, selection, resumed)
-    if settings.compile and data.first_step < task.total_steps:
-        task.to(prepared.device).train()
-        task.compiled = speed.compiled = CompiledForward(task.network, prepared.device, task.network.learners)
-        _compile(task.compiled, task, data, trainer)
-    _run_trainer(trainer, task, data)
-    best = checkpoints.best or Best(trainer.global_step, float("nan"), copy_weights(task))
+        for callback in (speed, probe, selection):
+            if callback is not None and callback.state_key in resumed["callbacks"]:
+                callback.load_state_dict(resumed["callbacks"][callback.state_key])
+        steps, best, status = resumed["step"], Best(**resumed["best"]), resumed["stopped_by"]
+    else:
+        _run_trainer(trainer, prepared, speed)
+        steps, status = trainer.global_step, stopped_by(trainer)
+        assert status is not None
+        best = checkpoints.best or Best(steps, float("nan"), copy_weights(task))
     task.load_state_dict(best.weights)
-    status = stopped_by(trainer)
-    assert status is not None
     return Fit(
-        steps=trainer.global_step,
+        steps=steps,
         best_step=best.step,
         status=status,
         held_out_blocks=_held_out_blocks(prepared, selection),
@@ -188,7 +186,7 @@ def _check_same_data(fingerprint: str, group: Group) -> None:
             )
 
 
-def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path, hint: str = RESTART_HINT) -> None:
+def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path, hint: str) -> None:
     """Refuse a checkpoint that was trained on other data, or for more steps than are asked for.
 
     `where` is the folder of the run. `hint` says how to start over if the run cannot be resumed.
@@ -204,7 +202,7 @@ def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path
 
 
 def _make_trainer(
-    prepared: Preparation, group: Group, logger: Logger, callbacks: list[Callback], interval: int
+    prepared: Preparation, group: Group, loggers: Sequence[Logger], callbacks: list[Callback], interval: int
 ) -> lightning.Trainer:
     """Return a trainer that counts steps; checkpoints, progress and signals are handled by this program."""
     options = {
@@ -216,13 +214,13 @@ def _make_trainer(
         warnings.filterwarnings("ignore", message="GPU available but not used")  # as the trainer group says
         trainer = lightning.Trainer(
             **options,
-            precision=prepared.precision,  # type: ignore[arg-type]
+            precision=prepared.settings.training.precision,  # type: ignore[arg-type]
             max_steps=prepared.task.total_steps,
             max_epochs=1,
             val_check_interval=interval,
             check_val_every_n_epoch=None,
             num_sanity_val_steps=0,
-            logger=logger,
+            logger=loggers,
             callbacks=callbacks,
             enable_checkpointing=False,
             enable_progress_bar=False,
@@ -232,7 +230,10 @@ def _make_trainer(
     return trainer
 
 
-def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastData) -> None:
+def _run_trainer(trainer: lightning.Trainer, prepared: Preparation, speed: Speed) -> None:
+    task, data = prepared.task, prepared.data
+    if prepared.settings.training.compile and data.first_step < task.total_steps:
+        speed.compiled = _compile(task, data, trainer, prepared.device)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=LEAF_SPEC)
         warnings.filterwarnings("ignore", message="Found .* in eval mode")  # the parts of `freeze`
@@ -246,15 +247,20 @@ def _run_trainer(trainer: lightning.Trainer, task: ForecastTask, data: ForecastD
             raise InputError(f"a callback or logger needs a package that is not installed: {reason}") from None
 
 
-def _compile(compiled: CompiledForward, task: ForecastTask, data: ForecastData, trainer: lightning.Trainer) -> None:
+def _compile(
+    task: ForecastTask, data: ForecastData, trainer: lightning.Trainer, device: torch.device
+) -> CompiledForward:
     """Compile the network on the first batch, in the training precision."""
+    task.to(device).train()
+    task.compiled = CompiledForward(task.network, device, task.network.learners)
     batch = next(iter(data.train_dataloader()))
 
     def loss() -> Tensor:
         with trainer.precision_plugin.train_step_context():
             return task.training_loss(batch)
 
-    compiled.make_ready(loss)
+    task.compiled.make_ready(loss)
+    return task.compiled
 
 
 def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
@@ -264,7 +270,7 @@ def _is_over(resumed: dict[str, Any], total_steps: int) -> bool:
 
 def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
     """Return the fields `speed`, `validations` and `probe` of `Fit`; the speed has the share of time of the probe."""
-    figures, validations = speed.figures(), tuple(speed.timings.validations)
+    figures, validations = speed.timings.figures(), tuple(speed.timings.validations)
     if probe is None:
         return {"speed": figures, "probe": None, "validations": validations}
     seconds = figures["fit_seconds"]
@@ -272,42 +278,11 @@ def _callback_results(speed: Speed, probe: Probe | None) -> dict[str, Any]:
     return {"speed": {**figures, "probe_share": share}, "probe": probe.last, "validations": validations}
 
 
-def _restore_end(
-    prepared: Preparation,
-    speed: Speed,
-    probe: Probe | None,
-    selection: HeldOutSelection | None,
-    resumed: dict[str, Any],
-) -> Fit:
-    prepared.task.load_state_dict(resumed["best"]["weights"])
-    for callback in (speed, probe, selection):
-        if callback is not None and callback.state_key in resumed["callbacks"]:
-            callback.load_state_dict(resumed["callbacks"][callback.state_key])
-    return Fit(
-        steps=resumed["step"],
-        best_step=resumed["best"]["step"],
-        status=resumed["stopped_by"],
-        held_out_blocks=_held_out_blocks(prepared, selection),
-        **_callback_results(speed, probe),
-    )
+def _score_start(prepared: Preparation, shows_progress: bool) -> tuple[Best, Evidence | None, Start, float]:
+    """Score the weights before the first step.
 
-
-@dataclass(frozen=True)
-class _Scored:
-    """The weights before the first step, the evidence needed to replace them, their scores, and the seconds taken."""
-
-    best: Best
-    evidence: Evidence | None
-    start: Start
-    seconds: float
-
-    @property
-    def kept(self) -> tuple[Best, Evidence | None, float]:
-        return self.best, self.evidence, self.seconds
-
-
-def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
-    """Score the weights before the first step."""
+    Return them, the evidence needed to replace them, their scores, and the seconds taken.
+    """
     task, data, confidence = prepared.task, prepared.data, prepared.confidence
     windows, began = data.parts["validation"], time.monotonic()
     if shows_progress:
@@ -320,7 +295,7 @@ def _score_start(prepared: Preparation, shows_progress: bool) -> _Scored:
     check_validation(best.score, 0)
     start = Start(scores, windows.overlap, confidence)
     evidence = None if confidence is None else Evidence(best.score, scores, start.overlap, confidence)
-    return _Scored(best, evidence, start, time.monotonic() - began)
+    return best, evidence, start, time.monotonic() - began
 
 
 @torch.inference_mode()

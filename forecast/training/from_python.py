@@ -134,7 +134,6 @@ def _train(given: Options, place: Path, budget: float | None, began: float) -> N
 
 
 def _train_members(settings: Settings, members: int, place: Path) -> None:
-    """Train an ensemble of `members` seeds."""
     settings, source = follow_table(settings)
     source = load_source(settings.data) if source is None else source
     if source.series.ids is not None:

@@ -1,7 +1,7 @@
 """Results of a finished run: figures for TensorBoard, and the files of the run folder."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from safetensors.torch import save
 from forecast.common.errors import InputError
 from forecast.common.files import replacing, write_json
 from forecast.common.finite import check_forecast
-from forecast.common.pictures import draw_forecast
+from forecast.common.pictures import Lines, best_median_worst, draw_forecast, draw_sheet, mean_errors
 from forecast.common.spreadsheet import write_frame
 from forecast.data.calendar import future_index, seasonal_period
 from forecast.data.datamodule import ForecastData
@@ -24,9 +24,9 @@ from forecast.data.scaler import rounded
 from forecast.data.windows import Windows, evenly_spaced
 from forecast.evaluation.achievable import achieved
 from forecast.evaluation.adaptive import Forms
-from forecast.evaluation.evaluate import Row, errors_by_part
+from forecast.evaluation.evaluate import Row, errors_by_part, limits_of
 from forecast.evaluation.interval_scores import LEVELS
-from forecast.evaluation.scoring import limits_of_data
+from forecast.evaluation.scoring import limits_of_data, scaled_limits
 from forecast.model.informer import Informer, flops_per_window
 from forecast.predict.known import gather_known
 from forecast.runs import results
@@ -34,7 +34,6 @@ from forecast.runs.run import CALIBRATION, ERRORS, FORECAST, INPUT, PICTURE, RES
 from forecast.tables.labels import decode_labels
 from forecast.tables.times.clock import Clock
 from forecast.training.fit import Fit
-from forecast.training.panel_outcome import write_panel_forecast
 from forecast.training.prepare import Preparation
 from forecast.training.probe.maps import attention_maps, token_names
 from forecast.training.tensorboard.figures import (
@@ -62,7 +61,7 @@ def write_outcome(
         "status": fit.status,
         "device": results.device_name(prepared.device),
         "processes": processes,
-        "precision": prepared.precision,
+        "precision": prepared.settings.training.precision,
         "versions": results.versions(),
         "commit": results.commit(),
         "data": {**_data_facts(data, config), "known_readers": _known_readers(prepared)},
@@ -101,7 +100,7 @@ def write_outcome(
         with replacing(run.path / SERIES) as file:
             results.series_scores(model, ids).to_parquet(file)
         assert isinstance(data, PanelData)
-        write_panel_forecast(run, config["data"]["name"], network, data)
+        _write_panel_forecast(run, config["data"]["name"], network, data)
     run.save_weights(network)
     write_json(run.path / RESULT, result)
     return result
@@ -120,7 +119,9 @@ def _known_readers(prepared: Preparation) -> list[str]:
 
 
 def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]:
-    train, test, ids = data.parts["train"], data.parts["test"], data.source.series.ids
+    train, validation, test = (data.parts[name] for name in ("train", "validation", "test"))
+    last_targets = validation.starts.cpu().numpy() + validation.context_length + validation.horizon - 1
+    ids = data.source.series.ids
     return {
         "name": config["data"]["name"],
         "path": None if data.source.path is None else str(data.source.path),
@@ -138,7 +139,7 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "cycles": list(data.cycles),
         "first_train_target": str(data.index[int(train.starts[0]) + train.context_length]),
         "last_training_row": str(data.index[data.train_rows].max()),
-        "last_seen_row": str(_last_target(data, data.parts["validation"])),
+        "last_seen_row": str(data.index[last_targets].max()),
         "first_test_target": str(data.index[int(test.starts[0]) + test.context_length]),
         "windows": {part: len(windows) for part, windows in data.parts.items()},
         **({} if ids is None else {"origins": {part: _dates(data, own) for part, own in data.parts.items()}}),
@@ -150,12 +151,6 @@ def _data_facts(data: ForecastData, config: Mapping[str, Any]) -> dict[str, Any]
         "notes": list(data.notes),
         "warnings": data.warnings,
     }
-
-
-def _last_target(data: ForecastData, windows: Windows) -> pd.Timestamp:
-    """Return the time of the last target of some windows."""
-    last: pd.Timestamp = data.index[windows.starts.cpu().numpy() + windows.context_length + windows.horizon - 1].max()
-    return last
 
 
 def _dates(data: ForecastData, windows: Windows) -> int:
@@ -204,6 +199,52 @@ def _write_last_forecast(run: Run, name: str, network: Informer, data: ForecastD
         _write_input(run.path / INPUT, data, origin)
 
 
+@torch.inference_mode()
+def _write_panel_forecast(run: Run, name: str, network: Informer, data: PanelData) -> None:
+    """Write the forecast of the last test window of each series, in long form, and draw nine of them."""
+    windows, targets, limits = data.parts["test"], data.source.targets, scaled_limits(data)
+    limits = limits if network.reads_known else limits.open()
+    assert windows.panel is not None
+    series = windows.panel.series[windows.starts].cpu().numpy()
+    _, from_end = np.unique(series[::-1], return_index=True)
+    positions = torch.from_numpy(len(series) - 1 - from_end).to(windows.starts.device)
+    forecasts, truths, origins = [], [], []
+    for index in positions.split(data.evaluation_batch_size):
+        batch = windows.batch(index)
+        forecast = network(batch.past, batch.past_known, batch.future_known, batch.past_observed)
+        clipped = limits_of(limits, batch).clip(forecast)
+        forecasts.append(data.original(clipped.double().cpu().numpy(), batch))
+        truth = batch.future if batch.future_observed is None else batch.future.where(batch.future_observed, torch.nan)
+        truths.append(data.original(truth.double().cpu().numpy(), batch))
+        origins.append(batch.origin.cpu().numpy())
+    forecast_values, truth_values, rows = (np.concatenate(parts) for parts in (forecasts, truths, origins))
+    places = data.ids.of_rows[rows]
+    index = data.index[(rows[:, None] + np.arange(windows.horizon)).ravel()]
+    values = forecast_values.reshape(-1, len(targets))
+    check_forecast(values, index, targets)
+    decimals, whole = data.series_scaler.decimals(targets), data.source.whole
+    frame = rounded(pd.DataFrame(values, columns=targets), decimals, whole)
+    ids = data.ids.frame(np.repeat(places, windows.horizon))
+    with replacing(run.path / FORECAST) as file:
+        write_frame(file, pd.concat([ids, pd.Series(index, name=data.index.name), frame], axis=1), index=False)
+    scale = data.target_scale[places, 0]
+    errors = mean_errors(forecast_values[..., 0], truth_values[..., 0]) / scale
+    panels = []
+    for place in best_median_worst(errors):
+        origin, own = int(rows[place]), places[place]
+        dates = data.index[origin : origin + windows.horizon]
+        shown = slice(max(int(data.ids.first_rows[own]), origin - 3 * windows.horizon), origin)
+        past = data.source.series.measured_in(shown)[targets[0]]
+        label = ", ".join(data.ids.names[own])
+        forecast_line, truth_line = (
+            pd.Series(part[place, :, 0], index=dates) for part in (forecast_values, truth_values)
+        )
+        panels.append(Lines(label, past, forecast_line, truth_line))
+    split, count = data.split.scored, len(places)
+    title = f"{name}, {targets[0]}: the last {split} window; best, median and worst three of {count:,} series"
+    draw_sheet(run.path / PICTURE, panels, title)
+
+
 def _write_input(path: Path, data: ForecastData, last: int) -> None:
     """Write a look-back as an input of `predict`, and the known covariates of the horizon if there are some.
 
@@ -223,13 +264,15 @@ MAX_RESIDUALS = 2**18
 """Maximum number of residuals in the histogram, evenly spaced over all windows and series."""
 
 
-def log_figures(logger: Logger, fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]) -> Fit:
+def log_figures(
+    loggers: Sequence[Logger], fit: Fit, network: Informer, data: ForecastData, rows: Mapping[str, Row | None]
+) -> Fit:
     """Draw errors and attention of the best weights, and the last probe, for TensorBoard at the last step.
 
     Return `fit` with the time of the drawing added to the `logging_share` of its speed. `network` has the best weights
     and is in evaluation mode. `rows` are the rows that `forecast.runs.results.assemble` takes.
     """
-    if (board := board_of(logger)) is None:
+    if (board := board_of(loggers)) is None:
         return fit
     before = board.clock.seconds
     with board.clock:

@@ -77,11 +77,6 @@ class Preparation:
     confidence: float | None = None
 
     @property
-    def precision(self) -> str:
-        """Training precision by Lightning's name."""
-        return self.settings.training.precision
-
-    @property
     def validation_blocks(self) -> int | None:
         """Number of blocks of validation windows that judge the training; None if any better score counts."""
         return None if self.confidence is None else _blocks(self.data)
@@ -188,7 +183,6 @@ def make_data(
 
 
 def _panel_data(settings: Settings, source: Source, options: dict[str, Any]) -> PanelData:
-    """Return the windows of a panel."""
     table, patch = settings.data, settings.model.get("patch_length")
     least = table.least_context or patch or seasonal_period(source.series.frequency)
     return PanelData(

@@ -3,8 +3,9 @@
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from forecast.common.errors import InputError, Interrupted, signal_behind
 from forecast.common.files import folder_lock, gone, write_sealed
 from forecast.common.group import Group
 from forecast.common.progress import say
-from forecast.common.text import counted, shown
+from forecast.common.text import counted
 from forecast.data.datamodule import ForecastData
 from forecast.data.sources import Source, resume_words
 from forecast.evaluation.significance import FEWEST
@@ -21,8 +22,9 @@ from forecast.model.informer import Informer
 from forecast.runs.checkpoint import checkpoints
 from forecast.runs.results import PARTS
 from forecast.runs.resume import StartState, newest_like
-from forecast.runs.run import CONFIG, Run, clear_never_begun
+from forecast.runs.run import CONFIG, Run, clear_never_begun, make_folder
 from forecast.runs.settings import Settings
+from forecast.runs.summary import first_names
 from forecast.training.prepare import Preparation, many_inputs
 
 
@@ -34,23 +36,22 @@ def signal_of(end: BaseException) -> int | None:
     return code - 128 if isinstance(code, int) and code > 128 else None
 
 
+@dataclass
 class Interruption:
-    """Explanation of a signal or of a lack of memory in one line that says how to continue."""
+    """Explanation of a signal or of a lack of memory in one line that says how to continue.
 
-    def __init__(self, settings: Settings) -> None:
-        self._run: Run | None = None
-        self._settings = settings
+    The line names the folder of `run`, None if it does not exist yet.
+    """
 
-    def watch(self, run: Run | None, settings: Settings) -> None:
-        """Name this run folder in later messages; None if it does not exist yet."""
-        self._run, self._settings = run, settings
+    settings: Settings
+    run: Run | None = None
 
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Replace the exception of a signal by `Interrupted`, and a lack of memory by `NotEnoughMemory`."""
         before = sys.exception()
         try:
-            with naming_what_to_make_smaller(self._settings.plain):
+            with naming_what_to_make_smaller(self.settings.plain):
                 yield
         except (KeyboardInterrupt, SystemExit, RuntimeError) as error:
             end = signal_behind(error, before)
@@ -60,10 +61,10 @@ class Interruption:
             raise Interrupted(self._line(), number) from None
 
     def _line(self) -> str:
-        if self._run is None:
+        if self.run is None:
             return "interrupted before the first step: no run folder was made: run the same command again"
-        words = resume_words(self._run.path, self._settings.plain["data"])
-        saved = checkpoints(self._run.checkpoints)
+        words = resume_words(self.run.path, self.settings.plain["data"])
+        saved = checkpoints(self.run.checkpoints)
         if not saved:
             return f"interrupted before the first step: no training is lost: start again with {words}"
         step = int(saved[0].stem.removeprefix("step-"))
@@ -80,7 +81,7 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
         if folder is None:
             run = _new_folder(settings, start.settings.resume, stack)
         else:
-            run = Run.create_at(folder)
+            run = Run(make_folder(folder))
             stack.enter_context(folder_lock(run.path))
             if (run.path / CONFIG).is_file():
                 raise InputError(f"{run.path}: another process has just made a run there: run the same command again")
@@ -101,7 +102,7 @@ def run_folder(start: StartState, folder: Path | None, settings: Settings) -> It
 def _new_folder(settings: Settings, resume: bool | str, stack: ExitStack) -> Run:
     """Create and lock a run folder; if several processes start the same run with resume=auto, only one succeeds."""
     root, name, config = Path(settings.output_dir), str(settings.data.name), settings.plain
-    with folder_lock(Run.make_parent(root, name), wait=True):
+    with folder_lock(make_folder(Run.parent(root, name)), wait=True):
         if resume == "auto" and (other := newest_like(config)) is not None:
             raise InputError(f"{other}: another process has just started this run: wait for it, or use resume=false")
         run = Run.create(root, name)
@@ -147,18 +148,11 @@ def roles_lines(source: Source) -> list[str]:
         "static covariates": [*source.roles.static, *(source.roles.fixed or ())],
     }
     given = {role: names for role, names in inputs.items() if names}
-    unread = [f"columns not read: {_named(source.series.unread)}"] if source.series.unread else []
+    unread = [f"columns not read: {first_names(source.series.unread, NAMED)}"] if source.series.unread else []
     if not given and not unread:
         return []
-    return [
-        "; ".join(f"{role}: {_named(names)}" for role, names in {"targets": source.targets, **given}.items()),
-        *unread,
-    ]
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(shown(name) for name in names[:NAMED]) + more
+    roles = {"targets": source.targets, **given}
+    return ["; ".join(f"{role}: {first_names(names, NAMED)}" for role, names in roles.items()), *unread]
 
 
 def announce_start(prepared: Preparation, run: Run, resumed: Mapping[str, Any] | None, group: Group) -> None:

@@ -22,8 +22,8 @@ from forecast.data.windows import Windows
 from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import in_evaluation
 from forecast.predict.ensemble import Ensemble, load
-from forecast.pretrained.weights import NAME
-from forecast.runs.resume import read_config
+from forecast.pretrained.weights import NAME, open_pretrained
+from forecast.runs.resume import place_of, read_config
 from forecast.runs.run import Architecture, Run
 from forecast.training.start_pretrained import PretrainedBeginning, with_pretrained
 from forecast.training.task import ForecastTask
@@ -164,19 +164,20 @@ def with_run(plain: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
     An option of the architecture in `words` with another value is refused; one of the table counts.
     """
-    word = plain["start_from"]
+    word, typed = plain["start_from"], set(map(place_of, words))
     if word == NAME:
-        return with_pretrained(plain, _typed(words))
+        return with_pretrained(plain, typed)
     if (start := Beginning.of(word if isinstance(word, str) else None)) is None:
         return plain
     stored = read_config(start.path)
-    typed = _typed(words)
     own = {key: stored.get(key) for key in ARCHITECTURE}
     if "loss" in typed and QUANTILE not in (plain["loss"], own["loss"]):
         own["loss"] = plain["loss"]
     here, there = flatten({key: plain.get(key) for key in ARCHITECTURE}), flatten(own)
     for key, value in here.items():
-        if value is not None and value != there.get(key) and _is_typed(key, typed):
+        # words set an option by its name, by the choice of its group, or by an experiment
+        is_typed = not typed.isdisjoint((key, key.removesuffix(".name"), "experiment"))
+        if value is not None and value != there.get(key) and is_typed:
             raise InputError(
                 f"{key}={value}: start_from={start.path} has {there.get(key)}, and its weights fit no other network: "
                 "leave it out"
@@ -191,16 +192,7 @@ def with_run(plain: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 def beginning_of(word: str | None) -> Beginning | PretrainedBeginning | None:
     """Return what `start_from` names: a run folder, "latest" or "pretrained"; None without one."""
-    return PretrainedBeginning.open() if word == NAME else Beginning.of(word)
-
-
-def _typed(words: Sequence[str]) -> set[str]:
-    return {word.lstrip("+~").partition("=")[0].rpartition("@")[2] for word in words}
-
-
-def _is_typed(key: str, typed: set[str]) -> bool:
-    """Return whether words set an option: by its name, by the choice of its group, or by an experiment."""
-    return key in typed or key.removesuffix(".name") in typed or "experiment" in typed
+    return PretrainedBeginning(open_pretrained()) if word == NAME else Beginning.of(word)
 
 
 def options_of_table(contract: DataContract, stored: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -33,11 +33,6 @@ class PretrainedBeginning:
     encoder: KnownEncoder | None = None
     chooses_weight: bool = True
 
-    @classmethod
-    def open(cls) -> "PretrainedBeginning":
-        """Return the network of the package."""
-        return cls(open_pretrained())
-
     @property
     def facts(self) -> dict[str, str]:
         """The name and the SHA-256 of the weights, for a result."""

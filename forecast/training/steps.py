@@ -95,4 +95,4 @@ def evaluation_batch(prepared: "Preparation") -> int:
 
 def precision_of(prepared: "Preparation") -> str:
     """Return the training precision by its name in a benchmark."""
-    return "bf16" if prepared.precision == "bf16-mixed" else "fp32"
+    return "bf16" if prepared.settings.training.precision == "bf16-mixed" else "fp32"

@@ -63,14 +63,13 @@ def spend(seconds: float, began: float, settings: Settings, place: Path) -> None
     budget = _Budget(began + seconds, source, place)
     kept = budget.train(settings, FOR_STEPS)
     while kept["wants_steps"] and budget.left >= RESERVE * 2 * kept["seconds"]:
-        settings = _twice_as_long(settings)
-        longer = budget.train(settings, 1 / RESERVE)
+        doubled = _twice_as_long(settings)
+        longer = budget.train(doubled, 1 / RESERVE)
         if not longer["validation_mse"] < kept["validation_mse"]:
-            settings = _of(kept, settings)
             budget.drop(longer)
             break
         budget.drop(kept)
-        kept = longer
+        settings, kept = doubled, longer
     members = [kept]
     most = MOST_SEEDS if source.series.ids is None and kept["best_step"] else 1
     while len(members) < most and budget.left >= RESERVE * kept["seconds"]:
@@ -98,7 +97,6 @@ class _Budget:
 
     @property
     def left(self) -> float:
-        """Seconds left."""
         return self.until - time.monotonic()
 
     def train(self, settings: Settings, share: float) -> dict[str, Any]:
@@ -141,11 +139,5 @@ class _Budget:
 
 
 def _twice_as_long(settings: Settings) -> Settings:
-    """Return the settings of a training with twice the epochs and steps."""
     length = {name: getattr(settings.training, name) for name in ("max_epochs", "max_steps")}
     return settings.at_length(**{name: None if value is None else 2 * value for name, value in length.items()})
-
-
-def _of(training: dict[str, Any], settings: Settings) -> Settings:
-    """Return the settings with the length of a training."""
-    return settings.at_length(max_epochs=training["max_epochs"], max_steps=training["max_steps"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from forecast.training.outcome import log_figures, write_outcome
 from forecast.training.parallel.workers import Shutdown, Workers
 from forecast.training.prepare import Preparation, prepare
 from forecast.training.start import Interruption, announce_data, announce_scoring, announce_start, run_folder
-from forecast.training.tensorboard.logger import check_logger, log_end, log_start, make_logger
+from forecast.training.tensorboard.logger import check_logger, log_end, log_start, make_loggers
 
 
 def train(
@@ -88,7 +88,7 @@ def train(
             assert start.run is not None
             say(f"{start.run.path}: already finished, nothing to do")
             return start.run, start.result
-        interruption.watch(start.run, start.settings)
+        interruption.settings, interruption.run = start.settings, start.run
         commit()  # read the commit now: it may change while the training runs
         group = workers.assemble(start.settings.trainer)
         check_logger(start.settings.logger)
@@ -100,7 +100,7 @@ def train(
         for name in start.settings.evaluation.baselines:
             REQUESTED[name].check(prepared.data)
         with run_folder(start, folder, prepared.settings) as run:
-            interruption.watch(run, start.settings)
+            interruption.run = run
             return run, _train_in(run, prepared, start, workers)
 
 
@@ -112,25 +112,26 @@ def _train_in(run: Run, prepared: Preparation, start: StartState, workers: Worke
     resumed = newest_state(run, prepared.task, callbacks, len(data.parts["validation"]))
     if resumed is not None:  # before the first file is written
         check_resumed(prepared, resumed, run.path, start.restart_hint)
-    logger = make_logger(settings.logger, str(run.path), purge_step=0 if resumed is None else resumed["step"])
+    loggers = make_loggers(settings.logger, str(run.path), purge_step=0 if resumed is None else resumed["step"])
     if resumed is None:
         run.clear()
     write_sealed(run.path / CONFIG, settings.plain)
     announce_start(prepared, run, resumed, group)
-    log_start(logger, settings.plain)
+    log_start(loggers, settings.plain)
     linear_maps = prepared.linear_maps.to("cpu")  # each worker moves them to its own device
     assignment = Assignment(settings, linear_maps, data.address, run, resumed)
     group.hand_out(assignment)
 
-    fitted = fit(prepared, run.checkpoints, logger, group=group, **assignment.fit_options())
+    fitted = fit(prepared, run.checkpoints, loggers, group=group, **assignment.fit_options())
     announce_scoring(prepared, group)
     rows = score_run(prepared, fitted, group)
     workers.release()
-    fitted = log_figures(logger, fitted, network, data, rows)
+    fitted = log_figures(loggers, fitted, network, data, rows)
     result = write_outcome(run, prepared, rows, fitted, processes=group.size)
-    log_end(logger, result)
+    log_end(loggers, result)
     facts = forecast_facts(result, data.training_range(), limits_of_data(data, reads_known=network.reads_known))
-    run.close(prepared.architecture, {**data.contract(reads_known=network.reads_known).to_dict(), **facts})
+    contract = data.contract(reads_known=network.reads_known).to_dict()
+    run.seal({"architecture": asdict(prepared.architecture), **contract, **facts})
     return result
 
 
@@ -179,6 +180,6 @@ def run_worker(place: Place) -> None:
     source = load_source(assignment.settings.data)
     prepared = prepare(assignment.settings, source, group, assignment.linear_maps, table)
     with suppress(Interrupted):  # the leading process saves the step and prints the message
-        fitted = fit(prepared, assignment.run.checkpoints, DummyLogger(), group=group, **assignment.fit_options())
+        fitted = fit(prepared, assignment.run.checkpoints, [DummyLogger()], group=group, **assignment.fit_options())
         score_run(prepared, fitted, group)
     group.close()  # skipped on an error, so that this process reports it before the others notice the lost connection

@@ -73,6 +73,6 @@ def test_the_time_of_the_final_pictures_counts_as_logging(tmp_path: Path, monkey
 
     monkeypatch.setattr(outcome, "_draw", draw)
     nothing: Any = SimpleNamespace()
-    share = log_figures(board, fit, nothing, nothing, {}).speed["logging_share"]
+    share = log_figures([board], fit, nothing, nothing, {}).speed["logging_share"]
     assert 0.11 <= share < 0.2
-    assert log_figures(DummyLogger(), fit, nothing, nothing, {}) is fit
+    assert log_figures([DummyLogger()], fit, nothing, nothing, {}) is fit

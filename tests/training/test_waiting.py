@@ -74,7 +74,7 @@ def train(folder: Path, watch: Watch, *words: str) -> None:
     settings = Settings.parse(quick(folder, *data, *length, *words))
     prepared = prepare(settings, load_source(settings.data))
     prepared.callbacks.append(watch)
-    fit(prepared, folder / "checkpoints", DummyLogger())
+    fit(prepared, folder / "checkpoints", [DummyLogger()])
     assert watch.steps == LAST - FIRST
 
 

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import lightning
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities.types import STEP_OUTPUT
 from torch import Tensor
 
 from forecast.common.errors import Interrupted
@@ -38,6 +37,7 @@ def copy_weights(task: ForecastTask) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().clone() for name, tensor in task.state_dict().items()}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Checkpoints(Callback):
     """Keeps the best weights and writes checkpoints with the complete state of the run.
 
@@ -54,30 +54,18 @@ class Checkpoints(Callback):
     `resume_hint` ends the interrupt message: how to resume.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        fingerprint: str,
-        minutes: float,
-        best: Best | None,
-        evidence: Evidence | None,
-        resumed: dict[str, Any] | None,
-        after_save: Callable[[], None],
-        resume_hint: str,
-    ) -> None:
-        self.folder = folder
-        self.fingerprint = fingerprint
-        self.seconds = 60 * minutes
-        self.best = best
-        self.evidence = evidence
-        self.resumed = resumed
-        self.after_save = after_save
-        self.resume_hint = resume_hint
-        self.stop = StopRequest()
-        self._saved_at = time.monotonic()
+    folder: Path
+    fingerprint: str
+    minutes: float
+    best: Best | None
+    evidence: Evidence | None
+    resumed: dict[str, Any] | None
+    after_save: Callable[[], None]
+    resume_hint: str
+    stop: StopRequest = field(default_factory=StopRequest, init=False)
+    _saved_at: float = field(default=0.0, init=False)
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Restore the state of the checkpoint, and make the validation that is due.
 
         It was interrupted, or the run now ends at a step between two validations.
@@ -94,34 +82,24 @@ class Checkpoints(Callback):
             validate(trainer)
         self.resumed = None
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Save between two steps after `minutes`; on a stop signal, save and stop."""
         assert isinstance(pl_module, ForecastTask)
         if number := pl_module.group.largest(self.stop.number or 0):
             self._save(trainer, pl_module)
             self._interrupt(trainer, number)
-        if time.monotonic() - self._saved_at >= self.seconds:
+        if time.monotonic() - self._saved_at >= 60 * self.minutes:
             self._save(trainer, pl_module)
             self.after_save()
 
-    def on_validation_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: STEP_OUTPUT,
-        batch: Any,
-        batch_idx: int,
-        dataloader_idx: int = 0,
-    ) -> None:
+    def on_validation_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """On a stop signal, save the step and stop; resuming repeats this validation."""
         assert isinstance(pl_module, ForecastTask)
         if self.stop.number is not None and pl_module.group.size == 1:  # processes may differ in number of batches
             self._save(trainer, pl_module, validation_due=True)
             self._interrupt(trainer, self.stop.number)
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights if they are the best so far, and save."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
@@ -132,7 +110,7 @@ class Checkpoints(Callback):
             self.best = Best(trainer.global_step, score, copy_weights(pl_module))
         self._save(trainer, pl_module)
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Save the finished training, after which only the evaluation remains."""
         assert isinstance(pl_module, ForecastTask)
         self._save(trainer, pl_module, finished=True)
@@ -140,19 +118,12 @@ class Checkpoints(Callback):
         if number := pl_module.group.largest(self.stop.number or 0):
             self._interrupt(trainer, number)
 
-    def on_exception(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, *_: Any) -> None:
         """Restore the previous signal handlers."""
         self.stop.forget()
 
     def _save(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        *,
-        validation_due: bool = False,
-        finished: bool = False,
+        self, trainer: Trainer, pl_module: LightningModule, *, validation_due: bool = False, finished: bool = False
     ) -> None:
         assert isinstance(pl_module, ForecastTask)
         pl_module.guard.read()
@@ -179,6 +150,6 @@ class Checkpoints(Callback):
         write_checkpoint(self.folder, trainer.global_step, content)
         self._saved_at = time.monotonic()
 
-    def _interrupt(self, trainer: lightning.Trainer, number: int) -> None:
+    def _interrupt(self, trainer: Trainer, number: int) -> None:
         reached = f"step {trainer.global_step:,} of {trainer.max_steps:,}"
         raise Interrupted(f"interrupted at {reached}, which is saved: resume with {self.resume_hint}", number)

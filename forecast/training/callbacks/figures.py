@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-import lightning
 import numpy as np
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 
 from forecast.common.errors import InputError
@@ -48,9 +48,9 @@ class Figures(Callback):
         self._batch: Batch | None = None
         self._panels: ForecastPanels | None = None
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forecast the windows with the current weights, in evaluation mode, and draw them."""
-        board = board_of(trainer.logger)
+        board = board_of(trainer.loggers)
         if board is None:
             return
         with board.clock:

@@ -5,28 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import lightning
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
 from forecast.evaluation.holdout import Block, HeldOutBlock
 from forecast.evaluation.metrics import ROUNDING
 from forecast.evaluation.significance import FEWEST, Evidence, count_blocks
-from forecast.training.callbacks.checkpoints import copy_weights
+from forecast.training.callbacks.checkpoints import Best, copy_weights
 from forecast.training.task import ForecastTask
 
 NETWORK, MIXING_WEIGHT = "network.", "network.combination.mixing_weight"
 """Prefix of the network's weights in a task, and the name of its mixing weight."""
-
-
-@dataclass
-class Choice:
-    """The best weights for one block: training step, selection score, and a copy of the task's weights on the CPU."""
-
-    step: int
-    score: float
-    weights: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -64,14 +55,14 @@ class HeldOutSelection(Callback):
         self.blocks = list(blocks)
         self.start = start
         self._shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in weights[0].items()}
-        self.best: list[Choice] = []
+        self.best: list[Best] = []  # of each block
         if start is not None:
             self.best = [
-                Choice(0, float(block.selecting(start.windows).nanmean()), own)
+                Best(0, float(block.selecting(start.windows).nanmean()), own)
                 for block, own in zip(self.blocks, weights, strict=True)
             ]
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the weights for each block whose other windows score them best so far."""
         assert isinstance(pl_module, ForecastTask)
         assert pl_module.sums is not None
@@ -83,13 +74,11 @@ class HeldOutSelection(Callback):
             if first or self._is_better(place, mixing_weight, score, numbers, pl_module):
                 if mixing_weight not in chosen:
                     weights = copy_weights(pl_module) if weights is None else weights
-                    own = (
-                        {}
-                        if mixing_weight is None
-                        else {MIXING_WEIGHT: torch.tensor(mixing_weight, dtype=weights[MIXING_WEIGHT].dtype)}
-                    )
-                    chosen[mixing_weight] = {**weights, **own}
-                self.best[place : place + 1] = [Choice(trainer.global_step, score, chosen[mixing_weight])]
+                    chosen[mixing_weight] = dict(weights)
+                    if mixing_weight is not None:
+                        dtype = weights[MIXING_WEIGHT].dtype
+                        chosen[mixing_weight][MIXING_WEIGHT] = torch.tensor(mixing_weight, dtype=dtype)
+                self.best[place : place + 1] = [Best(trainer.global_step, score, chosen[mixing_weight])]
 
     def held_out_blocks(self) -> list[HeldOutBlock] | None:
         """Return the blocks with the network's weights that were selected for each; None before the first choice."""
@@ -120,7 +109,7 @@ class HeldOutSelection(Callback):
         self.start = None if start is None else Start(**start)
         if self.start is not None and self.start.windows.dim() != 1:
             raise ValueError("the scores before training do not fit the validation windows")
-        self.best = [Choice(**choice) for choice in best]
+        self.best = [Best(**choice) for choice in best]
 
     def _is_better(
         self, place: int, mixing_weight: float | None, score: float, numbers: Tensor, task: ForecastTask

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import lightning
+from lightning import Trainer
 from lightning.pytorch.callbacks import Callback, Timer
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -14,13 +14,13 @@ from forecast.training.schedule import restore_with_new_length
 from forecast.training.task import ForecastTask
 
 
-def states_of(trainer: lightning.Trainer) -> dict[str, Any]:
+def states_of(trainer: Trainer) -> dict[str, Any]:
     """Return the states of the callbacks by their keys, which the next step may change."""
     states = ((callback.state_key, callback.state_dict()) for callback in _callbacks(trainer))
     return {key: state for key, state in states if state}
 
 
-def restore(trainer: lightning.Trainer, task: ForecastTask, content: dict[str, Any]) -> None:
+def restore(trainer: Trainer, task: ForecastTask, content: dict[str, Any]) -> None:
     """Restore the state of `trainer` and `task` after the step of a checkpoint."""
     step = content["step"]
     task.load_state_dict(content["network"])
@@ -48,7 +48,7 @@ def load_optimizer(optimizer: Optimizer, scheduler: LRScheduler, content: Mappin
         restore_with_new_length(optimizer, scheduler, content["optimizer"], content["step"])
 
 
-def stopped_by(trainer: lightning.Trainer) -> str | None:
+def stopped_by(trainer: Trainer) -> str | None:
     """Return the reason for the end of the training, None while it runs."""
     if trainer.global_step >= trainer.max_steps:
         return STEPS
@@ -57,13 +57,13 @@ def stopped_by(trainer: lightning.Trainer) -> str | None:
     return TIME if seconds_allowed(trainer) == 0 else EARLY
 
 
-def seconds_allowed(trainer: lightning.Trainer) -> float:
+def seconds_allowed(trainer: Trainer) -> float:
     """Return the seconds that `training.max_time` leaves, infinity without a limit."""
     left = [callback.time_remaining() for callback in _callbacks(trainer) if isinstance(callback, Timer)]
     return max(0.0, min((seconds for seconds in left if seconds is not None), default=math.inf))
 
 
-def validate(trainer: lightning.Trainer) -> None:
+def validate(trainer: Trainer) -> None:
     """Run the validation that the loop would have run after the restored step."""
     loop = trainer.fit_loop.epoch_loop
     loop._batches_that_stepped -= 1
@@ -73,5 +73,5 @@ def validate(trainer: lightning.Trainer) -> None:
     loop._batches_that_stepped += 1
 
 
-def _callbacks(trainer: lightning.Trainer) -> list[Callback]:
+def _callbacks(trainer: Trainer) -> list[Callback]:
     return trainer.callbacks  # type: ignore[attr-defined,no-any-return]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import lightning
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 
 from forecast.common.timing import Stopwatch
@@ -44,7 +44,7 @@ class Probe(Callback):
         """Seconds that the probe has taken so far."""
         return self._clock.seconds
 
-    def on_validation_epoch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Measure the attention of the current weights."""
         assert isinstance(pl_module, ForecastTask)
         if not pl_module.group.leads:
@@ -56,9 +56,9 @@ class Probe(Callback):
                 self._batch = self._fixed_windows(trainer.datamodule)  # type: ignore[attr-defined]
             findings = probe(pl_module.network, self._batch)
             self.last = record(findings, trainer.global_step, len(self._batch.origin))
-            if trainer.logger is not None:
-                trainer.logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
-            if (board := board_of(trainer.logger)) is not None:
+            for logger in trainer.loggers:
+                logger.log_metrics(scalars(self.last), step=trainer.global_step - 1)
+            if (board := board_of(trainer.loggers)) is not None:
                 board.add_text("probe/table", table(self.last), trainer.global_step - 1)
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import lightning
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 from torch.profiler import ProfilerActivity, profile, schedule
 
@@ -32,7 +32,7 @@ class Profile(Callback):
         self._folder = folder
         self._profiler: profile | None = None
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the profiler; a short run skips fewer steps."""
         data: ForecastData = trainer.datamodule  # type: ignore[attr-defined]
         left = int(pl_module.total_steps) - data.first_step  # type: ignore[arg-type]
@@ -52,24 +52,22 @@ class Profile(Callback):
         if self._profiler is not None:
             self._profiler.step()
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """Stop the profiler. It writes what it has if the run ends before the last recorded step."""
         if self._profiler is not None:
             self._profiler.stop()
             self._profiler = None
 
-    def on_exception(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, *_: Any) -> None:
         """Stop the profiler: a process can run only one."""
-        self.on_train_end(trainer, pl_module)
+        self.on_train_end()
 
-    def _write(self, profiler: profile, trainer: lightning.Trainer) -> None:
+    def _write(self, profiler: profile, trainer: Trainer) -> None:
         with tempfile.TemporaryDirectory() as scratch, replacing(self._folder / TRACE) as file:
             path = Path(scratch) / TRACE  # the profiler needs a path, and compresses by its suffix
             profiler.export_chrome_trace(str(path))
             file.write(path.read_bytes())
-        if (board := board_of(trainer.logger)) is not None:
+        if (board := board_of(trainer.loggers)) is not None:
             board.add_text("profile/top_operations", top_operations(profiler), trainer.global_step)
 
 

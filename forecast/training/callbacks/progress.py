@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import lightning
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
-from lightning.pytorch.utilities.types import STEP_OUTPUT
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -66,7 +65,7 @@ class StepProgress(Callback):
         self._began = self._last = self._shown = self._line = self._validation_began = 0.0
         self._validating, self._is_estimated = "", False
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Show the step from which the training starts or resumes."""
         self._began = self._last = self._line = time.monotonic()
         self._first = trainer.datamodule.first_step  # type: ignore[attr-defined]  # restored after this
@@ -76,14 +75,7 @@ class StepProgress(Callback):
         elif self.console.is_terminal:
             self._bar.start()
 
-    def on_train_batch_end(
-        self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: STEP_OUTPUT,
-        batch: Any,
-        batch_idx: int,
-    ) -> None:
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Count the step, and show it after `REFRESH` seconds."""
         now = time.monotonic()
         self._seconds.append(now - self._last)
@@ -93,16 +85,16 @@ class StepProgress(Callback):
         if now - self._shown >= REFRESH:
             self._show(trainer, now)
 
-    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Show that the validation is running."""
         self._validating, self._validation_began = "validating", time.monotonic()
         self._show(trainer, self._validation_began)
 
     def on_validation_batch_end(
         self,
-        trainer: lightning.Trainer,
-        pl_module: lightning.LightningModule,
-        outputs: STEP_OUTPUT,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
         batch: Any,
         batch_idx: int,
         dataloader_idx: int = 0,
@@ -112,24 +104,23 @@ class StepProgress(Callback):
         if (now := time.monotonic()) - self._shown >= REFRESH:
             self._show(trainer, now)
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Show the validation error; the validation does not count as time of the next step."""
         now = time.monotonic()
         self.validation_seconds, self._validating = now - self._validation_began, ""
         self._last = now
         self._show(trainer, now)
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, *_: Any) -> None:
         """Remove the bar."""
-        self._stop()
+        if self._bar.live.is_started:  # else it would print an empty line
+            self._bar.stop()
 
-    def on_exception(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, *_: Any) -> None:
         """Remove the bar."""
-        self._stop()
+        self.on_train_end()
 
-    def text(self, trainer: lightning.Trainer, now: float) -> str:
+    def text(self, trainer: Trainer, now: float) -> str:
         """Return loss, validation error and time left, as far as they are known."""
         metrics = trainer.callback_metrics
         facts = []
@@ -144,11 +135,7 @@ class StepProgress(Callback):
             facts.append(f"{clock(min((now - self._began) / done * left, allowed))} left")
         return ", ".join(facts)
 
-    def _stop(self) -> None:
-        if self._bar.live.is_started:  # else it would print an empty line
-            self._bar.stop()
-
-    def _show(self, trainer: lightning.Trainer, now: float) -> None:
+    def _show(self, trainer: Trainer, now: float) -> None:
         self._shown = now
         text = self.text(trainer, now)
         self._bar.update(self._task, completed=trainer.global_step, description=text)
@@ -159,7 +146,7 @@ class StepProgress(Callback):
             self._line = now
             self._print(line)
 
-    def _print_estimate(self, trainer: lightning.Trainer) -> None:
+    def _print_estimate(self, trainer: Trainer) -> None:
         """Print, once and for a long training only, the time left as estimated from all steps but the first."""
         steps = self._seconds[1:]
         if not steps or (sum(steps) < SLOW and (len(steps) < ENOUGH[0] or sum(steps) < ENOUGH[1])):

@@ -4,9 +4,9 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import lightning
 import numpy as np
 import torch
+from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Callback
 
 from forecast.common.memory import peak_memory_mib, reset_peak_memory
@@ -126,22 +126,20 @@ class Speed(Callback):
         self._logged_until = (0, 0.0)  # windows and seconds at the last logged point
         self._board: Board | None = None
 
-    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Reset the peak memory."""
         self._device = pl_module.device
         reset_peak_memory(self._device)
 
-    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Start the clocks."""
-        self._board = board_of(trainer.logger)
+        self._board = board_of(trainer.loggers)
         self._steps, self._mark, self._load_from, self._events = 0, None, None, []
         self._is_alone = trainer.world_size == 1
         self._settled = (time.perf_counter(), self._logged())
         self._logged_until = (self.timings.windows, self.timings.training_seconds)
 
-    def on_train_batch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         """Record the wait for the batch."""
         loader: Any = trainer.train_dataloader
         self._stop(loader.asked)
@@ -153,7 +151,7 @@ class Speed(Callback):
         self._step_start = time.perf_counter()
 
     def on_train_batch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         """Record the time of the step."""
         self._steps += 1
@@ -169,30 +167,27 @@ class Speed(Callback):
         elif self._steps == WARM_UP_STEPS:
             self._synchronize()
 
-    def on_validation_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Stop the training clock."""
         self._halt()
 
-    def on_validation_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the training speed since the last validation, and keep its score."""
         windows, seconds = (self.timings.windows, self.timings.training_seconds)
         since = seconds - self._logged_until[1]
-        if trainer.logger is not None and since > 0:
+        if since > 0:
             curve = {"speed/train_windows_per_s": (windows - self._logged_until[0]) / since}
-            trainer.logger.log_metrics(curve, step=trainer.global_step - 1)
+            for logger in trainer.loggers:
+                logger.log_metrics(curve, step=trainer.global_step - 1)
         self._logged_until = (windows, seconds)
         if (mse := trainer.callback_metrics.get("val/mse")) is not None:
             self.timings.validations.append((trainer.global_step, seconds, float(mse)))
 
-    def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Stop all clocks."""
         self._halt()
         self._settle()
         self._settled = None
-
-    def figures(self) -> dict[str, float]:
-        """Return the speed figures so far; see `Timings.figures`."""
-        return self.timings.figures()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the clocks."""

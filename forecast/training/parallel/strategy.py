@@ -83,9 +83,5 @@ def leave_signals_alone(trainer: lightning.Trainer) -> None:
     Lightning 2.6 asks process 0 at each step, which makes a GPU wait. Its signal handler communicates, which can
     interrupt the communication of the other processes.
     """
-    trainer._signal_connector.register_signal_handlers = _do_nothing  # type: ignore[method-assign]
-    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = _do_nothing  # type: ignore[method-assign]
-
-
-def _do_nothing() -> None:
-    return None
+    trainer._signal_connector.register_signal_handlers = lambda: None  # type: ignore[method-assign]
+    trainer.fit_loop.epoch_loop._broadcast_sigterm_tensor = lambda: None  # type: ignore[method-assign]

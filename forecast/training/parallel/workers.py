@@ -9,9 +9,8 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 
 from forecast.common.cli import explain
 from forecast.common.errors import InputError, Interrupted, NotEnoughMemory, NotFiniteError, ProcessFailed
@@ -30,11 +29,11 @@ KNOWN = (InputError.exit_code, NotFiniteError.exit_code, 4, NotEnoughMemory.exit
 """Exit codes of a process that has printed a one-line error."""
 
 
+@dataclass(frozen=True)
 class Shutdown:
     """Sent to workers instead of work if there is no work or if the leading process has `failed`."""
 
-    def __init__(self, failed: bool) -> None:
-        self.failed = failed
+    failed: bool
 
 
 class Workers:
@@ -69,9 +68,7 @@ class Workers:
         self.group.close()
         self._done.set()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if self._started is not None and not self.group.notified:
                 self.group.hand_out(Shutdown(failed=error is not None))

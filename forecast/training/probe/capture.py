@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from math import isqrt
 from typing import NamedTuple
@@ -30,14 +29,12 @@ class Captured(NamedTuple):
 
     def rows(self, chosen: slice | Tensor) -> "Captured":
         """Return the call restricted to the chosen sequences."""
-        mask, query_mask = (None if mask is None else mask[chosen] for mask in (self.mask, self.query_mask))
-        query, key, value, output = (tensor[chosen] for tensor in self[:4])
-        return Captured(query, key, value, output, mask, query_mask)
+        return Captured._make(None if tensor is None else tensor[chosen] for tensor in self)
 
     def head(self, number: int) -> "Captured":
         """Return the call restricted to one head."""
-        query, key, value, output = (tensor[:, number : number + 1] for tensor in self[:4])
-        return Captured(query, key, value, output, self.mask, self.query_mask)
+        one = (tensor[:, number : number + 1] for tensor in self[:4])
+        return Captured._make((*one, self.mask, self.query_mask))
 
 
 OnCall = Callable[[str, Attention, Captured], None]
@@ -105,32 +102,20 @@ BUDGET = 2**22
 MAX_SEQUENCES, MAX_QUERIES, MIN_QUERIES = 8, 64, 4
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Selected sequences of a batch, and query positions that are the same in each; all keys are included."""
+def sample_of(mechanism: Attention, call: Captured) -> tuple[Tensor, Tensor]:
+    """Return positions of sequences, and of queries that are the same in each, evenly spaced over a call.
 
-    sequences: Tensor
-    queries: Tensor
-
-    @classmethod
-    def of(cls, mechanism: Attention, call: Captured, budget: int = BUDGET) -> "Sample":
-        """Return a sample that is evenly spaced over the sequences and positions of a call.
-
-        For a causal mechanism only the first positions are sampled, as far as a square map fits into `budget`. Later
-        positions do not affect the output there.
-        """
-        batch, heads, length, _ = call.query.shape
-        num_keys = call.key.shape[2]
-        if mechanism.causal:
-            length = min(length, max(1, isqrt(budget // heads)))
-            queries = evenly_spaced(length, MAX_QUERIES)
-            weights = heads * length**2
-        else:
-            queries = evenly_spaced(length, min(MAX_QUERIES, max(MIN_QUERIES, budget // (heads * num_keys))))
-            weights = heads * len(queries) * num_keys
-        sequences = evenly_spaced(batch, min(MAX_SEQUENCES, max(1, budget // weights)))
-        return cls(sequences.to(call.query.device), queries.to(call.query.device))
-
-    def calls(self, call: Captured) -> Captured:
-        """Return the call restricted to the sampled sequences, with all queries."""
-        return call.rows(self.sequences)
+    All keys are included. For a causal mechanism only the first positions are sampled, as far as a square map fits into
+    `BUDGET`. Later positions do not affect the output there.
+    """
+    batch, heads, length, _ = call.query.shape
+    num_keys = call.key.shape[2]
+    if mechanism.causal:
+        length = min(length, max(1, isqrt(BUDGET // heads)))
+        queries = evenly_spaced(length, MAX_QUERIES)
+        weights = heads * length**2
+    else:
+        queries = evenly_spaced(length, min(MAX_QUERIES, max(MIN_QUERIES, BUDGET // (heads * num_keys))))
+        weights = heads * len(queries) * num_keys
+    sequences = evenly_spaced(batch, min(MAX_SEQUENCES, max(1, BUDGET // weights)))
+    return sequences.to(call.query.device), queries.to(call.query.device)

@@ -11,11 +11,11 @@ from forecast.attention.base import Attention, sparse_queries
 from forecast.common.tables import Table
 from forecast.data.windows import Batch
 from forecast.model.informer import Informer
-from forecast.training.probe.capture import Captured, Sample, capture_calls
+from forecast.training.probe.capture import Captured, capture_calls, sample_of
 from forecast.training.probe.measures import (
+    allowed_keys,
     entropy,
     implied_rows,
-    key_counts,
     mean_rows,
     query_recall,
     relative_distance,
@@ -70,37 +70,33 @@ def probe(network: Informer, batch: Batch) -> dict[str, Findings]:
 
 
 def compare_with_softmax(mechanism: Attention, call: Captured) -> Findings:
-    """Compare a call with exact softmax attention, on a sample of its queries; see `Sample`."""
-    sample = Sample.of(mechanism, call)
-    seen, queries, causal = sample.calls(call), sample.queries, mechanism.causal
+    """Compare a call with exact softmax attention, on a sample of its queries; see `sample_of`."""
+    sequences, queries = sample_of(mechanism, call)
+    seen, causal = call.rows(sequences), mechanism.causal
     exact = softmax_rows(seen, queries, causal)
     values = seen.value.to(exact.dtype)
     output, mean = exact @ values, mean_rows(seen, queries, causal) @ values
     rows = implied_rows(mechanism, seen, queries, exact)
-    num_keys = key_counts(seen, queries, causal)
+    num_keys = allowed_keys(seen, queries, causal).sum(dim=-1)[:, 0]  # (1, n) or (B, n)
     sparse = sparse_queries(mechanism)
     recall = None if sparse is None else query_recall(sparse, call)
     return Findings(
         mechanism=mechanism.name,
         queries=call.query.shape[2],
         keys=call.key.shape[2],
-        sequences_seen=len(sample.sequences),
+        sequences_seen=len(sequences),
         queries_seen=len(queries),
-        distance=_plain(relative_distance(seen.output[:, :, queries], output)),
-        distance_of_mean=_plain(relative_distance(mean, output)),
-        entropy=None if rows is None else _plain_or_none(entropy(rows, num_keys)),
-        entropy_of_softmax=_plain_or_none(entropy(exact, num_keys)),
-        found=None if recall is None else _plain(recall[0]),
+        distance=relative_distance(seen.output[:, :, queries], output).tolist(),
+        distance_of_mean=relative_distance(mean, output).tolist(),
+        entropy=None if rows is None else _list_or_none(entropy(rows, num_keys)),
+        entropy_of_softmax=_list_or_none(entropy(exact, num_keys)),
+        found=None if recall is None else recall[0].tolist(),
         found_by_chance=None if recall is None else recall[1],
     )
 
 
-def _plain(numbers: Tensor) -> list[float]:
-    return [float(number) for number in numbers.tolist()]
-
-
-def _plain_or_none(numbers: Tensor) -> list[float] | None:
-    return None if bool(numbers.isnan().any()) else _plain(numbers)
+def _list_or_none(numbers: Tensor) -> list[float] | None:
+    return None if bool(numbers.isnan().any()) else numbers.tolist()
 
 
 MEASURES = ("distance", "entropy", "found")

@@ -24,11 +24,6 @@ def allowed_keys(call: Captured, queries: Tensor, causal: bool) -> Tensor:
     return allowed
 
 
-def key_counts(call: Captured, queries: Tensor, causal: bool) -> Tensor:
-    """Return the number of allowed keys of the positions `queries` (n,), shape (1, n) or (B, n)."""
-    return allowed_keys(call, queries, causal).sum(dim=-1)[:, 0]
-
-
 def softmax_rows(call: Captured, queries: Tensor, causal: bool) -> Tensor:
     """Return the rows σ(QKᵀ/√E) of the positions `queries` (n,), shape (B, H, n, S)."""
     return softmax_weights(call.query[:, :, queries], call.key, allowed_keys(call, queries, causal))

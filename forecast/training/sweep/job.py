@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from hydra.core.hydra_config import HydraConfig
@@ -33,6 +33,7 @@ from forecast.runs.settings import Settings, check_one_process, follow_table
 from forecast.training.start_from import composed
 from forecast.training.sweep.isolated import Failure, JobFailed, marked, record, train_apart
 from forecast.training.sweep.overrides import canonical, in_order, is_seed, job_name, parse, swept_words
+from forecast.training.sweep.reporters import Reporter
 from forecast.training.train import train
 
 
@@ -133,22 +134,6 @@ class Sweep:
     search: bool = False
     repeat_timing: float = 0.0
     files: frozenset[str] = frozenset()
-
-
-class Reporter(Protocol):
-    """Shows the progress of a sweep's jobs; `name` is the name of a job's folder."""
-
-    def starts(self, name: str, number: int, *, again: bool) -> None:
-        """Show that a job starts or resumes."""
-
-    def finished(self, name: str, result: Mapping[str, Any], *, before: bool) -> None:
-        """Show the result of a job, from this command or one before it."""
-
-    def failed(self, name: str, line: str) -> None:
-        """Show that a job failed; its error line has been printed."""
-
-    def left(self, name: str) -> None:
-        """Show that a job is not started."""
 
 
 def run_job(sweep: Sweep, config: DictConfig, reporter: Reporter, announced: set[str]) -> float | None:

@@ -130,8 +130,8 @@ def read_command_line() -> Namespace:
     put_overrides(arguments, without_null(arguments.overrides))
     if arguments.help or arguments.hydra_help:
         return arguments
-    modes = {name: getattr(arguments, name) for name in ("run", "multirun", "cfg", "shell_completion", "info")}
-    given = [f"--{name.replace('_', '-')}" for name, value in modes.items() if value]
+    modes = ("run", "multirun", "cfg", "shell_completion", "info")
+    given = [f"--{name.replace('_', '-')}" for name in modes if getattr(arguments, name)]
     if len(given) > 1:
         raise InputError(f"{' and '.join(given)}: use only one of them")
     if arguments.resolve and not arguments.cfg:

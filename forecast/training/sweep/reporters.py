@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -92,9 +91,7 @@ class LiveTable:
         self._live.start(refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def starts(self, name: str, number: int, *, again: bool) -> None:
@@ -139,6 +136,10 @@ class LiveTable:
         done, failed = sum(state.startswith("done") for state in states), states.count("failed")
         text = f"{self.title}: {done}{of} jobs finished" + (f", {failed} failed" if failed else "")
         return f"{text}, {_elapsed(self._began)}"
+
+
+Reporter = LineReporter | LiveTable
+"""Shows the progress of a sweep's jobs, by the names of their folders."""
 
 
 def _elapsed(since: float) -> str:

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from forecast.runs.summary import writes_board
 from forecast.training.start import signal_of
 from forecast.training.start_from import composed
 from forecast.training.sweep.ensemble import finish_ensemble
-from forecast.training.sweep.job import Reporter, Sweep, failures, left, run_job
+from forecast.training.sweep.job import Sweep, failures, left, run_job
 from forecast.training.sweep.overrides import (
     canonical,
     count_jobs,
@@ -35,7 +35,7 @@ from forecast.training.sweep.overrides import (
     sweep_name,
     without_hydra,
 )
-from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable
+from forecast.training.sweep.reporters import OF_A_SEARCH, SHOWN, LineReporter, LiveTable, Reporter
 from forecast.training.sweep.settings import check_words, read_sweep
 from forecast.training.sweep.table import report
 from forecast.training.sweep.turns import time_sweep
@@ -88,7 +88,8 @@ def run_sweep(
     jobs = left(sweep)
     if ensemble:
         if not jobs and not failures(sweep):
-            finish_ensemble(sweep.folder, _one_run(config), ensemble)
+            first = Settings.parse(composed(without_hydra(config), ()))
+            finish_ensemble(sweep.folder, follow_table(first)[0], ensemble)
     elif not sweep.search:
         _time_and_report(sweep, again=bool(jobs), board=writes_board(config.get("logger") or {}))
     if jobs:
@@ -98,11 +99,6 @@ def run_sweep(
         sys.exit(1)
     if jobs:
         sys.exit(JOBS_LEFT)
-
-
-def _one_run(config: DictConfig) -> Settings:
-    """Return the settings of the first job of a sweep."""
-    return follow_table(Settings.parse(composed(without_hydra(config), ())))[0]
 
 
 def _time_and_report(sweep: Sweep, *, again: bool, board: bool) -> None:
@@ -148,14 +144,14 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         raise InputError(one_line(error, arguments.overrides)) from None
     if (file := next((place for place in (folder, *folder.parents) if place.is_file()), None)) is not None:
         raise InputError(f"output_dir={config.output_dir}: {file} is a file: choose another folder")
-    last = {override.get_key_element(): override for override in parse(words)}.values()  # the last one wins in Hydra
+    last = {override.get_key_element(): override for override in parse(words)}  # the last one wins in Hydra
     listed = config.hydra.sweeper.get("params") or {}  # lists of the experiment, which one value may replace
     sweep = Sweep(
         folder=folder,
         objective=settings.objective,
         constants=frozenset(
             canonical(override)
-            for override in last
+            for override in last.values()
             if not override.is_sweep_override() and override.get_key_element() not in listed
         ),
         script=sys.argv[0],
@@ -164,28 +160,20 @@ def _prepare(arguments: Namespace, config: DictConfig) -> tuple[Sweep, AbstractC
         until=None if settings.minutes is None else time.time() + 60 * settings.minutes,
         search=not is_grid(config),
         repeat_timing=settings.repeat_timing,
-        files=_files(last),
+        files=_files(last.get("data.path")),
     )
-    quiet = _runs_sequentially(config) and settings.isolate
-    # a live table, if the jobs are quiet and stdout is a terminal, else lines
+    # a live table, if stdout is a terminal and the jobs are quiet: one after another, in processes of their own
+    in_turn = str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
+    live = in_turn and settings.isolate and sys.stdout.isatty()
     shown = OF_A_SEARCH if sweep.search else SHOWN
-    live = quiet and sys.stdout.isatty()
     return sweep, LiveTable(name, jobs, shown=shown) if live else nullcontext(LineReporter(shown))
 
 
-def _files(overrides: Iterable[Override]) -> frozenset[str]:
-    """Return the data files that the command line names."""
-    named: list[str] = []
-    for override in overrides:
-        if override.get_key_element() == "data.path":
-            swept = override.is_sweep_override()
-            named += map(str, override.sweep_iterator() if swept else [override.value()])
-    return frozenset(named)
-
-
-def _runs_sequentially(config: DictConfig) -> bool:
-    """Return whether Hydra's basic launcher runs the jobs one after another in this process."""
-    return str(config.hydra.launcher.get("_target_", "")).endswith(".BasicLauncher")
+def _files(path: Override | None) -> frozenset[str]:
+    """Return the data files that an override of `data.path` names."""
+    if path is None:
+        return frozenset()
+    return frozenset(map(str, path.sweep_iterator() if path.is_sweep_override() else [path.value()]))
 
 
 def _remove_empty(places: list[Path]) -> None:

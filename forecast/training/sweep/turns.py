@@ -212,9 +212,7 @@ def _ready(folder: Path, files: Collection[str]) -> dict[str, Passes] | str:
         slow = any(_warm_up(passes) > LONGEST for passes in ready.values())
     except InputError as error:
         return str(error)
-    except MemoryError:
-        return "not enough memory"
-    except RuntimeError as error:
+    except (MemoryError, RuntimeError) as error:
         if not ran_out_of_memory(error):
             raise
         return "not enough memory"

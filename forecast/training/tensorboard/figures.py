@@ -96,16 +96,8 @@ def draw_step_errors(rows: Mapping[str, Sequence[Scores]], split: str = "test") 
             mse = [scores["mse"] for scores in rows[name]]
             width = 2.0 if name == "model" else 1.1
             dashes = "--" if name == "linear" else "-"  # it may hide the model, which can equal its linear path
-            label = name.replace("_", " ")
-            plot_line(
-                panel,
-                np.arange(1, len(mse) + 1),
-                np.array(mse),
-                color=color,
-                linewidth=width,
-                linestyle=dashes,
-                label=label,
-            )
+            steps, label = np.arange(1, len(mse) + 1), name.replace("_", " ")
+            plot_line(panel, steps, np.array(mse), color=color, linewidth=width, linestyle=dashes, label=label)
     panel.set_xlabel("horizon step", fontsize=FONT_SIZE)
     panel.set_ylabel(f"{split} MSE (z-scores)", fontsize=FONT_SIZE)
     panel.set_ylim(bottom=0)

@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -46,7 +46,8 @@ Value = bool | int | float | str
 
 def table_values(config: Mapping[str, Any]) -> dict[str, Value]:
     """Return the values of a nested configuration by dotted name, with lists as text and None as "null"."""
-    return {name: "null" if value is None else _plain(value) for name, value in flatten(config).items()}
+    values = {name: "null" if value is None else value for name, value in flatten(config).items()}
+    return {name: value if isinstance(value, Value) else str(value) for name, value in values.items()}
 
 
 def session_start(config: Mapping[str, Any]) -> Any:
@@ -94,10 +95,6 @@ def session_end() -> Any:
 
     info = plugin_data_pb2.SessionEndInfo(status=api_pb2.STATUS_SUCCESS, end_time_secs=time.time())
     return _summary(metadata.SESSION_END_INFO_TAG, plugin_data_pb2.HParamsPluginData(session_end_info=info))
-
-
-def _plain(value: Any) -> Value:
-    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _summary(tag: str, content: Any) -> Any:
@@ -291,12 +288,10 @@ def check_logger(config: Mapping[str, Any]) -> None:
             raise InputError(f"{where}.{key}: not an option of {kind.__name__}, or set by output_dir")
 
 
-def make_logger(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> Logger:
-    """Return the logger, which writes into `folder`; only a TensorBoard logger takes `purge_step`."""
+def make_loggers(config: Mapping[str, Any], folder: str, purge_step: int = 0) -> list[Logger]:
+    """Return the loggers, which write into `folder`, or one that does nothing; only TensorBoard's take `purge_step`."""
     loggers = [_make_one(where, node, folder, purge_step) for where, node in loggers_of(config).items()]
-    if len(loggers) < 2:
-        return loggers[0] if loggers else DummyLogger()
-    return Several(loggers)
+    return loggers or [DummyLogger()]
 
 
 def _make_one(where: str, node: Mapping[str, Any], folder: str, purge_step: int) -> Logger:
@@ -316,66 +311,29 @@ def _make_one(where: str, node: Mapping[str, Any], folder: str, purge_step: int)
     return logger
 
 
-class Several(Logger):
-    """Loggers that all get the same scalars."""
-
-    def __init__(self, loggers: Sequence[Logger]) -> None:
-        super().__init__()
-        self.loggers = list(loggers)
-
-    @property
-    def name(self) -> str | None:
-        return self.loggers[0].name
-
-    @property
-    def version(self) -> int | str | None:
-        return self.loggers[0].version
-
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Add a point to each logger."""
-        for logger in self.loggers:
-            logger.log_metrics(dict(metrics), step)
-
-    def log_hyperparams(self, params: Any, *arguments: Any, **options: Any) -> None:
-        """Log the options in each logger."""
-        for logger in self.loggers:
-            logger.log_hyperparams(params, *arguments, **options)
-
-    def save(self) -> None:
-        """Write what the loggers hold."""
-        for logger in self.loggers:
-            logger.save()
-
-    def finalize(self, status: str) -> None:
-        """End each logger's part of the fit."""
-        for logger in self.loggers:
-            logger.finalize(status)
-
-
-def board_of(logger: Any) -> Board | None:
+def board_of(loggers: Iterable[Logger]) -> Board | None:
     """Return the TensorBoard logger of this program among the loggers; None without one."""
-    loggers = logger.loggers if isinstance(logger, Several) else [logger]
     return next((each for each in loggers if isinstance(each, Board)), None)
 
 
-def log_start(logger: Logger, config: Mapping[str, Any]) -> None:
+def log_start(loggers: Iterable[Logger], config: Mapping[str, Any]) -> None:
     """Log the options before the first step: for TensorBoard as a run of the HParams table."""
-    for each in logger.loggers if isinstance(logger, Several) else [logger]:
-        if isinstance(each, Board):
-            each.begin_session({**config, "words": " ".join(sys.argv[1:]) or "none"})
+    for logger in loggers:
+        if isinstance(logger, Board):
+            logger.begin_session({**config, "words": " ".join(sys.argv[1:]) or "none"})
         else:
-            each.log_hyperparams(table_values(config))
+            logger.log_hyperparams(table_values(config))
 
 
-def log_end(logger: Logger, result: Mapping[str, Any]) -> None:
+def log_end(loggers: Iterable[Logger], result: Mapping[str, Any]) -> None:
     """Log all scores and speed figures of a finished run at its last step; for TensorBoard also a summary."""
     step = result["model"]["steps"]
-    logger.log_metrics(final_scalars(result), step=step)
-    for each in logger.loggers if isinstance(logger, Several) else [logger]:
-        if not isinstance(each, Board):
-            each.finalize("success")
+    for logger in loggers:
+        logger.log_metrics(final_scalars(result), step=step)
+        if not isinstance(logger, Board):
+            logger.finalize("success")
             continue
-        each.add_text("1_summary", summary(result), step)
+        logger.add_text("1_summary", summary(result), step)
         lines = map(inert, OmegaConf.to_yaml(result["config"]).splitlines())
-        each.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
-        each.end_session(scored_split(result))
+        logger.add_text("2_configuration", "\n".join(["```yaml", *lines, "```"]), step)
+        logger.end_session(scored_split(result))

@@ -176,7 +176,7 @@ def test_targets_of_the_last_block_do_not_change_the_weights_of_its_fold(tmp_pat
         table.loc[first : stop - 1, "load"] += poison * np.arange(stop - first)
         table.to_csv(path, index=False)
         again = prepare(Settings.parse(quick(tmp_path, *words, "training.validations_per_epoch=8")))
-        fitted = fit(again, path.parent / "checkpoints", DummyLogger())
+        fitted = fit(again, path.parent / "checkpoints", [DummyLogger()])
         assert fitted.held_out_blocks is not None
         found.append(fitted.held_out_blocks)
     clean, poisoned = found

@@ -99,7 +99,7 @@ def run(speed: Speed, *extra: Callback, steps: int = WARM_UP_STEPS + MEASURED, *
     )
     windows = make_windows()
     trainer.fit(Slow(), Late(windows, 16, 1, steps), EvaluationBatches(windows, 64))
-    return speed.figures()
+    return speed.timings.figures()
 
 
 def loop_seconds(figures: dict[str, float]) -> float:

@@ -53,7 +53,7 @@ def run(config: dict[str, Any], folder: Path, group: Group) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     made = prepare(Settings.parse(config), group)
     start = {name: tensor.clone() for name, tensor in made.task.state_dict().items()}
-    outcome = fit(made, folder, DummyLogger(), group=group)
+    outcome = fit(made, folder, [DummyLogger()], group=group)
     held_out_blocks = outcome.held_out_blocks
     weights = (
         None

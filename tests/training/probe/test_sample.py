@@ -6,7 +6,7 @@ import torch
 from forecast.attention.probsparse import ProbSparseAttention
 from forecast.training.probe import capture as sample
 from forecast.training.probe import measures as informative
-from forecast.training.probe.capture import Captured, Sample
+from forecast.training.probe.capture import Captured, sample_of
 from forecast.training.probe.layer import compare_with_softmax
 from forecast.training.probe.measures import query_recall
 from tests.attention.cases import FOLDER, Case, load, tensors
@@ -26,13 +26,13 @@ def call_of(
 def test_a_sample_stays_within_its_budget(causal: bool, batch: int, heads: int, length: int) -> None:
     mechanism = Case(load(FOLDER / "mean.yaml"), causal, "mean").build(num_heads=heads)
     tensor = torch.zeros(()).expand(batch, heads, length, 8)
-    sample_of_call = Sample.of(mechanism, Captured(tensor, tensor, tensor, tensor))
-    rows = int(sample_of_call.queries[-1]) + 1 if causal else len(sample_of_call.queries)
+    sequences, queries = sample_of(mechanism, Captured(tensor, tensor, tensor, tensor))
+    rows = int(queries[-1]) + 1 if causal else len(queries)
     keys = rows if causal else length
-    assert len(sample_of_call.sequences) * heads * rows * keys <= sample.BUDGET
-    assert len(sample_of_call.queries) >= min(length, sample.MIN_QUERIES)
-    assert len(set(sample_of_call.queries.tolist())) == len(sample_of_call.queries)
-    assert len(sample_of_call.sequences) == len(set(sample_of_call.sequences.tolist())) <= batch
+    assert len(sequences) * heads * rows * keys <= sample.BUDGET
+    assert len(queries) >= min(length, sample.MIN_QUERIES)
+    assert len(set(queries.tolist())) == len(queries)
+    assert len(sequences) == len(set(sequences.tolist())) <= batch
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_a_sample_stays_within_its_budget(causal: bool, batch: int, heads: int, 
 def test_the_findings_of_a_long_call_equal_the_reference_on_the_sampled_queries(name: str, causal: bool) -> None:
     case, call = call_of(name, causal=causal, length=150)
     mechanism = case.build()
-    findings, sample_of_call = compare_with_softmax(mechanism, call), Sample.of(mechanism, call)
-    rows = by_hand.weights(mechanism, case.arguments, call.query, call.key)[:, :, sample_of_call.queries]
-    exact = by_hand.softmax(call.query, call.key, causal)[:, :, sample_of_call.queries]
+    findings, (_, queries) = compare_with_softmax(mechanism, call), sample_of(mechanism, call)
+    rows = by_hand.weights(mechanism, case.arguments, call.query, call.key)[:, :, queries]
+    exact = by_hand.softmax(call.query, call.key, causal)[:, :, queries]
     value = call.value.double()
-    assert findings.queries_seen == len(sample_of_call.queries) == sample.MAX_QUERIES < findings.queries
+    assert findings.queries_seen == len(queries) == sample.MAX_QUERIES < findings.queries
     assert findings.distance == pytest.approx(by_hand.distances(rows @ value, exact @ value), rel=1e-3)
-    counts = [int(i) + 1 if causal else 150 for i in sample_of_call.queries]
+    counts = [int(i) + 1 if causal else 150 for i in queries]
     assert findings.entropy == pytest.approx(by_hand.entropies(rows, counts), rel=1e-3)
 
 

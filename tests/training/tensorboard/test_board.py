@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from forecast.training.tensorboard.logger import Board, make_logger
+from forecast.training.tensorboard.logger import Board, make_loggers
 from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.boards import curve, events, hparams_tab, images, last_scalars
@@ -22,7 +22,7 @@ BOARD = {"_target_": "forecast.training.tensorboard.logger.Board"}
 
 def started(folder: Path, steps: range, level: float, purge_step: int = 0) -> Board:
     """Return the logger of a run that stopped after `steps`."""
-    board = make_logger(BOARD, str(folder), purge_step)
+    (board,) = make_loggers(BOARD, str(folder), purge_step)
     assert isinstance(board, Board)
     board.begin_session({"seed": 1, "attention": {"name": "full"}})
     for step in steps:
@@ -47,7 +47,7 @@ def test_a_curve_of_a_resumed_run_has_each_step_once(tmp_path: Path, target: str
     for steps, level, purge_step in ((range(13), 100.0, 0), (range(10, 20), 0.0, 10)):
         if purge_step:
             next_second()  # files are read in the order of the seconds in their names
-        logger: Any = make_logger({"_target_": target, **places}, str(tmp_path), purge_step)
+        logger: Any = make_loggers({"_target_": target, **places}, str(tmp_path), purge_step)[0]
         for step in steps:
             logger.log_metrics({"train/loss": level + step}, step)
         logger.experiment.close()

@@ -10,7 +10,7 @@ from lightning_utilities.core.imports import RequirementCache
 from forecast.common.errors import InputError
 from forecast.runs.checkpoint import newest_checkpoint
 from forecast.runs.integrity import check_stored
-from forecast.training.tensorboard.logger import Board, board_of, check_logger, make_logger
+from forecast.training.tensorboard.logger import Board, board_of, check_logger, make_loggers
 from forecast.training.train import train
 from tests.support.boards import last_scalars
 from tests.support.small import compose, quick
@@ -36,10 +36,11 @@ def test_an_invalid_logger_option_is_refused_by_name(change: dict[str, object], 
 def test_several_loggers_get_the_same_points_and_the_pictures_go_to_tensorboard(tmp_path: Path) -> None:
     group = compose("logger=[tensorboard,csv]")["logger"]
     check_logger(group)
-    logger = make_logger(group, str(tmp_path))
-    assert isinstance(board_of(logger), Board)
-    logger.log_metrics({"val/mse": 0.5}, step=3)
-    logger.finalize("success")
+    loggers = make_loggers(group, str(tmp_path))
+    assert isinstance(board_of(loggers), Board)
+    for logger in loggers:
+        logger.log_metrics({"val/mse": 0.5}, step=3)
+        logger.finalize("success")
     assert last_scalars(tmp_path)["val/mse"] == 0.5
     table = pd.read_csv(tmp_path / "csv" / "version_0" / "metrics.csv")
     assert list(table["val/mse"]) == [0.5]
@@ -54,7 +55,7 @@ def test_a_logger_without_its_package_is_one_line_that_names_it(
     group = compose("logger=mlflow")["logger"]
     check_logger(group)  # its options are those of the class
     with pytest.raises(InputError, match=r"^logger\.mlflow: \S+MLFlowLogger: needs .* pip install mlflow$"):
-        make_logger(group, str(tmp_path))
+        make_loggers(group, str(tmp_path))
 
 
 @pytest.mark.exhaustive
@@ -79,7 +80,7 @@ class Refusing(CSVLogger):
 
 def test_a_logger_whose_store_refuses_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^logger\.mine: \S+Refusing: no server at http://tracking$"):
-        make_logger({"mine": {"_target_": f"{__name__}.Refusing"}}, str(tmp_path))
+        make_loggers({"mine": {"_target_": f"{__name__}.Refusing"}}, str(tmp_path))
 
 
 def test_a_run_folder_may_name_no_logger_beside_tensorboard(tmp_path: Path) -> None:
