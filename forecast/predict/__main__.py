@@ -385,8 +385,9 @@ def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemb
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble | PanelForecaster":
+    from forecast.predict.contexts import is_of_panel
     from forecast.predict.forecaster import Forecaster
-    from forecast.predict.panel import PanelForecaster, is_of_panel
+    from forecast.predict.panel import PanelForecaster
     from forecast.runs.run import Run
 
     if model is not None and attention is not None:

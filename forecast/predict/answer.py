@@ -21,6 +21,7 @@ from forecast.predict.contexts import TrainedModel
 from forecast.predict.explanation import Explained
 from forecast.predict.exported import Exported
 from forecast.predict.forecast import Forecast, Question
+from forecast.predict.input import ids_of
 from forecast.tables.series import Series
 
 MAX_PAST = 96
@@ -255,6 +256,18 @@ def naive_forecast(series: Series, targets: list[str], frequency: str, dates: pd
     values, step = series.frame[targets].to_numpy(np.float64), np.arange(len(dates))
     period = _period(series, frequency)
     return pd.DataFrame(values[len(values) + step % period - period], index=dates, columns=targets)
+
+
+def seasonal_naive(series: Series, stops: np.ndarray, targets: list[str], period: int, horizon: int) -> np.ndarray:
+    """Return the seasonal naive forecast from the rows `stops` (S,) on, (S, h, C): the newest value at the same phase.
+
+    It is the last value where a series is shorter than a season.
+    """
+    values = series.frame[targets].to_numpy(np.float64)
+    step = np.arange(horizon)
+    rows = stops[:, None] + step % period - period
+    rows = np.where(rows < ids_of(series).offsets[:-1][:, None], stops[:, None] - 1, rows)
+    return values[rows]
 
 
 def naive_name(series: Series, frequency: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,14 +18,15 @@ from forecast.data.contract import DataContract
 from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.adaptive import Forms
+from forecast.model.informer import Informer
 from forecast.model.original_units import Context
 from forecast.model.presets import Sizes
 from forecast.predict.exported import Exported
-from forecast.predict.facts import ModelFacts, check_manifest
+from forecast.predict.facts import ModelFacts, check_manifest, forms_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.known import gather_known, with_unread
 from forecast.predict.shown import Shown
-from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, RESULT, TIME_BUDGET, Architecture
+from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, RESULT, TIME_BUDGET, Architecture, Run
 from forecast.tables.labels import decode_labels
 from forecast.tables.repair import Policies
 from forecast.tables.series import Ahead, Series
@@ -35,6 +36,12 @@ Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
 A model of quantiles gives all of them, (B, h, C_out, K).
 """
+
+
+def is_of_panel(run: Path) -> bool:
+    """Return whether a run folder has a model of many series."""
+    data = Run(run).manifest().get("data")
+    return isinstance(data, dict) and bool(data.get("id_columns"))
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +76,18 @@ class TrainedModel(Shown):
             reason = (str(error) or type(error).__name__).splitlines()[0]
             reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
             raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
+
+    @classmethod
+    def of_run(cls, run: Run, attention: str | None, model: Callable[[Informer, Scaler | SeriesScaler], Model]) -> Self:
+        """Return the trained model of a run; `attention` replaces that of training."""
+        if attention is None:
+            network = run.load_model()
+        else:
+            from forecast.predict.transplanted import transplanted  # here: it reads the configuration of a mechanism
+
+            network = transplanted(run, attention)
+        forms = partial(forms_of_run, run.path, attention=attention)
+        return cls.of_manifest(run.manifest(), partial(model, network), run.path / MANIFEST, forms, attention)
 
     @property
     def result(self) -> dict[str, Any]:

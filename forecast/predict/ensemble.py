@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.predict.contexts import TrainedModel
+from forecast.predict.contexts import TrainedModel, is_of_panel
 from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.history import Origins
-from forecast.predict.panel import PanelForecaster, is_of_panel
+from forecast.predict.panel import PanelForecaster
 from forecast.predict.rolling import Rolling, blocks_of_series
 from forecast.predict.scores import network_forecasts, origins_of, score_table
 from forecast.predict.shown import Shown

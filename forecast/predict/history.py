@@ -12,7 +12,7 @@ from forecast.common.errors import InputError
 from forecast.data.calendar import seasonal_period
 from forecast.data.contract import DataContract
 from forecast.predict.contexts import TrainedModel
-from forecast.predict.input import check_columns, time_column_of
+from forecast.predict.input import check_columns, ids_of, reading_as_trained, time_column_of
 from forecast.tables.files import tidy_names
 from forecast.tables.labels import decode_labels
 from forecast.tables.panel import Id
@@ -267,13 +267,10 @@ def _as_written(contract: DataContract, frame: pd.DataFrame, source: str, roles:
     column = time_column_of(contract, frame, source)
     policies = contract.policies if contract.policies.fills else replace(contract.policies, missing="ffill")
     reading = replace(
-        contract.reading,
-        time_column=column,
-        time_format=contract.reading.time_format.fitting(frame, column),
+        reading_as_trained(contract, frame, column),
         policies=policies,
         last_rows=None,
         kept_rows=2 * len(frame) + 1,  # a fill leaves out the first rows of a late column, and here no row
-        empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
     )
     roles = contract.roles_to_read if roles is None else roles
     return series_from_frame(frame, roles, reading, source, keeps_ids=bool(roles.ids))
@@ -344,8 +341,7 @@ def before(history: History, place: int) -> Series:
 def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.ndarray]:
     """Return a panel of the series `codes`, with the rows that forecasts from a place read, and the stops (S,)."""
     series, model, past = history.past.series, history.model, history.past
-    own = series.ids
-    assert own is not None
+    own = ids_of(series)
     reach = max(model.context_length, seasonal_period(model.frequency))
     stops, offsets = past.at(place)[codes], past.offsets
     low = np.maximum(offsets[:-1][codes], stops - reach)

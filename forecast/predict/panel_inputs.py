@@ -2,32 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.data.calendar import earlier_index, future_index
 from forecast.data.holidays import Places
 from forecast.data.known import KnownEncoder
+from forecast.model.original_units import Context
 from forecast.predict.contexts import TrainedModel
+from forecast.predict.forecast import joined
+from forecast.predict.input import ids_of
 from forecast.predict.known import SHOWN, MissingKnown
 from forecast.tables.labels import EMPTY, decode_labels
 from forecast.tables.panel import Ids
 from forecast.tables.series import Ahead, Series
 from forecast.tables.times.frequency import grid_places, whole_grid
-
-
-class Inputs(NamedTuple):
-    """Model inputs of some forecasts: `past` (B, T, C_in) in original units, float64, and the rest as in `Context`."""
-
-    past: Tensor
-    past_known: Tensor
-    future_known: Tensor
-    past_observed: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -65,16 +57,15 @@ class PanelInputs:
         places = None if holidays is None else holidays.places(series.ids)
         return cls(model, series, stops, times, last, dates, values, known, future, places)
 
-    def at(self, part: np.ndarray) -> Inputs:
+    def at(self, part: np.ndarray) -> Context:
         """Return the inputs of the forecasts at places (B,).
 
         The steps before the first row of a series repeat that row and are not observed.
         """
         model, series, contract = self.model, self.series, self.model.contract
-        assert series.ids is not None
         length, horizon, count = model.context_length, model.horizon, len(part)
         rows = self.stops[part, None] + np.arange(-length, 0)
-        first = series.ids.offsets[:-1][part, None]
+        first = ids_of(series).offsets[:-1][part, None]
         inside, rows = rows >= first, np.maximum(rows, first)
         steps = (part[:, None] * horizon + np.arange(horizon)).ravel()
         places = self.last[part, None] + np.arange(1 - length, horizon + 1)
@@ -90,7 +81,7 @@ class PanelInputs:
             if contract.policies.masks_past and (mask := series.observed_of(model.channels)) is not None:
                 seen &= mask[rows]
             observed = torch.from_numpy(seen)
-        return Inputs(
+        return Context(
             torch.from_numpy(self.values[rows]),
             known[: count * length].unflatten(0, (count, length)),
             contract.encoder.layout(0).future(known[count * length :].unflatten(0, (count, horizon))),
@@ -132,8 +123,7 @@ def _future_known(
     beyond_training: bool,
 ) -> pd.DataFrame:
     """Return the known covariates of the horizons, one row for each series and step, labels as text."""
-    ids, contract, columns = series.ids, model.contract, model.contract.known
-    assert ids is not None
+    ids, contract, columns = ids_of(series), model.contract, model.contract.known
     count, horizon = len(dates), len(dates[0])
     found = pd.DataFrame(index=range(count * horizon), columns=columns, dtype=object)
     if not columns:
@@ -211,8 +201,3 @@ def _missing(
         "after the last target value of each series, or as a table of their own"
     )
     return MissingKnown(message, template.set_index(list(ids.columns)))
-
-
-def joined(dates: Sequence[pd.DatetimeIndex]) -> pd.DatetimeIndex:
-    """Return the times of all series, one series after the other."""
-    return pd.DatetimeIndex(dates[0].append(list(dates[1:])))

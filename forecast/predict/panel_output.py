@@ -13,9 +13,10 @@ from forecast.common.files import write_json
 from forecast.common.pictures import SHEET, best_median_worst, draw_sheet, mean_errors
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.evaluation.coverage import calibrating_windows, worst
-from forecast.predict.forecast import Question
+from forecast.predict.forecast import PanelForecast, Question
+from forecast.predict.input import ids_of
 from forecast.predict.output import program_version, scores_of, sidecar_of, value_name
-from forecast.predict.panel import PanelForecast, PanelForecaster
+from forecast.predict.panel import PanelForecaster
 from forecast.predict.plot import panel_lines
 from forecast.tables.series import Series, only
 from forecast.tables.writing import is_workbook, write_table
@@ -149,8 +150,7 @@ class PanelOutcome:
         if len(enough) < SHEET:
             return list(range(SHEET)), f"the first {SHEET} of {len(ids):,} series"
         earlier = only(self.series, enough)
-        assert earlier.ids is not None
-        stops = earlier.ids.offsets[1:] - model.horizon
+        stops = ids_of(earlier).offsets[1:] - model.horizon
         found = model.forecast_from(earlier, stops, Question(beyond_training=True))
         rows = stops[:, None] + np.arange(model.horizon)
         truth = earlier.measured[self.forecast.targets].to_numpy(np.float64)[rows]

@@ -1,6 +1,6 @@
 """Pictures in Python: a forecast on axes of matplotlib, beside its past and the seasonal naive forecast."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,9 +9,9 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.pictures import MAX_SERIES, SHEET, Lines, draw_lines
 from forecast.predict.answer import naive_forecast
-from forecast.predict.forecast import Forecast, Question
+from forecast.predict.forecast import Forecast, PanelForecast, Question
+from forecast.predict.input import ids_of
 from forecast.tables.formats.frames import as_frame
-from forecast.tables.panel import Ids
 from forecast.tables.series import Series
 
 PAST = 3
@@ -33,31 +33,7 @@ class Drawn(Protocol):
         """Return the checked series of a table, and its forecast."""
 
 
-class DrawnPanel(Protocol):
-    """Protocol of a forecast of many series; the arrays are those of `PanelForecast`."""
-
-    @property
-    def ids(self) -> Ids:
-        """The series."""
-
-    @property
-    def dates(self) -> list[pd.DatetimeIndex]:
-        """The times of each series."""
-
-    @property
-    def values(self) -> np.ndarray:
-        """The point forecasts, (S, h, C)."""
-
-    @property
-    def naive(self) -> np.ndarray:
-        """The naive forecasts, (S, h, C)."""
-
-    @property
-    def ends(self) -> Mapping[float, tuple[np.ndarray, np.ndarray]]:
-        """Lower and upper ends of intervals."""
-
-
-def plot_panel(forecast: DrawnPanel, series: Series, target: str, axes: Any) -> Any:
+def plot_panel(forecast: PanelForecast, series: Series, target: str, axes: Any) -> Any:
     """Draw the first target of at most nine series; see `PanelForecaster.plot`."""
     count = min(SHEET, len(forecast.ids))
     panels = panels_of(axes, count, shared=False)
@@ -68,10 +44,9 @@ def plot_panel(forecast: DrawnPanel, series: Series, target: str, axes: Any) -> 
     return finished(panels, axes)
 
 
-def panel_lines(forecast: DrawnPanel, series: Series, target: str, place: int) -> Lines:
+def panel_lines(forecast: PanelForecast, series: Series, target: str, place: int) -> Lines:
     """Return the lines of the first target of the series at `place`."""
-    dates, ids = forecast.dates[place], series.ids
-    assert ids is not None
+    dates, ids = forecast.dates[place], ids_of(series)
     stop = int(ids.offsets[place + 1])
     past = series.measured[target].iloc[max(int(ids.offsets[place]), stop - PAST * len(dates)) : stop]
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from forecast.predict.answer import naive_forecast
 from forecast.predict.explanation import Explained
-from forecast.predict.forecast import Forecast, Question
+from forecast.predict.forecast import Forecast, Question, joined
 from forecast.predict.history import History, before
 from forecast.tables.panel import Id
 from forecast.tables.series import Series
@@ -49,7 +49,7 @@ class Block:
         named = np.array([",".join(name) or target for name in self.names], dtype=object)
         columns: dict[str, object] = {
             "origin": self.origins.repeat(horizon),
-            "time": self.dates[0].append(list(self.dates[1:])),
+            "time": joined(self.dates),
             "step": np.tile(np.arange(1, horizon + 1), count),
             "series": named.repeat(horizon),
             **({"target": target} if self.names[0] else {}),
