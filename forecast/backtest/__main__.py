@@ -127,7 +127,7 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, impo
     paths = [Run.open_and_say(run).path if run == "latest" else Path(run) for run in runs or ["latest"]]
     predictor = load(*paths)
     members = predictor.members if isinstance(predictor, Ensemble) else [predictor]
-    folder = Folder(output, _plan([str(member.facts and member.facts.weights) for member in members], source, asked))
+    folder = Folder(output, _plan([member.facts.weights for member in members], source, asked))
     folder.check()
     frame = read_as_trained(members[0].contract, source)
     rolling = predictor.rolling(frame, asked.origins(), Question(asked.levels), str(source))

@@ -239,6 +239,6 @@ def check_refit(model: Forecaster | Ensemble | PanelForecaster) -> Forecaster | 
     """Return the model of a run; raise InputError for an ensemble or an exported file."""
     if isinstance(model, Ensemble):
         raise InputError("--refit: trains one model again, and --run names several: give one run, or --refit never")
-    if model.path is None or not model.path.is_dir():
+    if not model.path.is_dir():
         raise InputError(f"--refit: {model.path} is no run folder, and has no configuration: give one with --run")
     return model

@@ -450,7 +450,6 @@ def _file_of(forecaster: "Forecaster") -> str:
     from forecast.common.files import read_json
     from forecast.runs.run import RESULT
 
-    assert forecaster.path is not None
     data = read_json(forecaster.path / RESULT)["data"]
     return str(data["name"] if data["path"] is None else Path(data["path"]).name)
 

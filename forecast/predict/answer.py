@@ -66,17 +66,15 @@ def _answer(
 ) -> Forecast:
     """Return the forecast after a series from the model's `output` (1, h, C_out) or (1, h, C_out, K)."""
     limits = limits_of(forecaster, context)
-    if limits is not None:
-        output = limits.clip(output)
+    output = limits.clip(output)
     values, targets = middle(output)[0].numpy(), forecaster.targets
     if question.is_plain:
         check_forecast(values, dates, targets)
         return Forecast(pd.DataFrame(values, index=dates, columns=targets))
     found, form, past = _quantiles(forecaster, series, context, output, question)
-    if limits is not None:
-        limits = limits.near(middle(output), _spread(forecaster, context))
-        found = torch.stack([limits.end(*pair) for pair in zip(found.unbind(-1), question.quantiles, strict=True)], -1)
-    quantiles = found[0].numpy()
+    limits = limits.near(middle(output), _spread(forecaster, context))
+    ends = [limits.end(*pair) for pair in zip(found.unbind(-1), question.quantiles, strict=True)]
+    quantiles = torch.stack(ends, -1)[0].numpy()
     if question.quantile is not None:
         values = quantiles[..., -1]
     frames = []
@@ -96,8 +94,7 @@ def explained(forecaster: TrainedModel, series: Series) -> Explained:
         several = (
             [windows] if forecaster.batch is None else [windows.rows(slice(k, k + 1)) for k in range(len(windows.past))]
         )
-        output = middle(torch.cat([forecaster.model(*each) for each in several]))
-        return output if limits is None else limits.clip(output)
+        return limits.clip(middle(torch.cat([forecaster.model(*each) for each in several])))
 
     return Explained(forecaster.contract, context, dates, forward)
 
@@ -138,11 +135,7 @@ def _scale(forecaster: TrainedModel, series: Series, context: Context, question:
     errors = RowErrors(adaptive.typical, end - (SPAN + 1) * horizon, end + horizon)
     if len(origins):
         windows = forecaster.earlier(series, origins, context.future_known)
-        with torch.inference_mode():
-            forecast = middle(forecaster.model(*windows))
-        limits = limits_of(forecaster, windows)
-        forecast = forecast if limits is None else limits.clip(forecast)
-        residuals = _residuals(forecaster, series, origins, forecast)
+        residuals = _residuals(forecaster, series, origins, point_forecasts(forecaster, windows))
         errors.add(torch.from_numpy(origins), residuals, _spread(forecaster, windows))
     size, known = errors.before(torch.tensor([end]))
     if not bool(known.all()):
@@ -161,10 +154,14 @@ def _residuals(forecaster: TrainedModel, series: Series, origins: np.ndarray, fo
     return torch.from_numpy(known) - forecast
 
 
-def limits_of(forecaster: TrainedModel, context: Context) -> WindowLimits | None:
-    """Return the limits of the forecasts of windows, original units; None if the model knows none."""
-    if forecaster.facts is None:
-        return None
+@torch.inference_mode()
+def point_forecasts(forecaster: TrainedModel, windows: Context) -> Tensor:
+    """Return the point forecasts of windows within their limits, shape (B, h, C_out), original units."""
+    return limits_of(forecaster, windows).clip(middle(forecaster.model(*windows)))
+
+
+def limits_of(forecaster: TrainedModel, context: Context) -> WindowLimits:
+    """Return the limits of the forecasts of windows, original units."""
     count = len(forecaster.targets)
     observed = None if context.past_observed is None else context.past_observed[..., :count]
     return forecaster.facts.limits.at(
@@ -203,9 +200,8 @@ def _earlier_origins(forecaster: TrainedModel, series: Series) -> np.ndarray:
 def _is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
     """Return which rows (N,) are later than the last training row; none if their times cannot be compared with it."""
     index = pd.DatetimeIndex(series.frame.index)
-    facts = None if forecaster.facts is None else forecaster.facts.calibration
     clock = forecaster.contract.clock
-    last = pd.DatetimeIndex([(facts or {}).get("last_training_row", index[-1])])
+    last = pd.DatetimeIndex([forecaster.facts.calibration.get("last_training_row", index[-1])])
     own, trained = clock.comparable(index), clock.comparable(last)
     if (own.tz is None) != (trained.tz is None):
         return np.zeros(len(index), bool)
@@ -214,13 +210,9 @@ def _is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
 
 def warnings_of(forecaster: TrainedModel, series: Series) -> list[str]:
     """Return warnings about look-back and horizon of a checked series and about the model, in words."""
-    facts = forecaster.facts
-    if facts is None:
-        return []
-    warnings = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
-    limits = facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
-    warnings += _look_back_warnings(forecaster, series, limits)
-    return [*warnings, *_horizon_warnings(forecaster, series)]
+    limits = forecaster.facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
+    past = _look_back_warnings(forecaster, series, limits)
+    return [*forecaster.facts.warnings(), *past, *_horizon_warnings(forecaster, series)]
 
 
 def known_warnings(forecaster: TrainedModel, series: Series) -> list[str]:

@@ -149,7 +149,6 @@ class Blocks:
 
     def _check_output(self, folder: Folder, model: PanelForecaster) -> None:
         """Say in the output folder what its forecasts are of; refuse a folder with forecasts of something else."""
-        assert model.facts is not None
         content: dict[str, Any] = {
             "weights": model.facts.weights,
             "question": asdict(self.question),

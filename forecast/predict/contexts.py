@@ -50,7 +50,7 @@ class TrainedModel(Shown):
 
     model: Model = field(repr=False)
     contract: DataContract
-    facts: ModelFacts | None = field(default=None, repr=False)
+    facts: ModelFacts = field(repr=False)
 
     @classmethod
     def of_manifest(
@@ -96,7 +96,6 @@ class TrainedModel(Shown):
         A training with `time_budget` adds `time_budget`: how the time was spent.
         """
         result = self._content(RESULT)
-        assert self.path is not None
         spent = read_json(self.path / TIME_BUDGET)
         return result if spent is None else {**result, "time_budget": spent}
 
@@ -141,12 +140,12 @@ class TrainedModel(Shown):
         return self.contract.horizon
 
     @property
-    def path(self) -> Path | None:
-        return None if self.facts is None else self.facts.path
+    def path(self) -> Path:
+        return self.facts.path
 
     @property
     def attention(self) -> str | None:
-        return None if self.facts is None else self.facts.attention
+        return self.facts.attention
 
     @property
     def least_context(self) -> int:
@@ -192,7 +191,6 @@ class TrainedModel(Shown):
     @cached_property
     def forms(self) -> Forms:
         """The interval forms of the model; raise InputError if it has none."""
-        assert self.facts is not None
         return self.facts.read_calibration()
 
     def context(
@@ -235,10 +233,9 @@ class TrainedModel(Shown):
 
     @cached_property
     def known_range(self) -> TrainingRange:
-        """The limits of the known numbers in training; none without facts about the run."""
-        limits = None if self.facts is None else self.facts.training_range
+        """The limits of the known numbers in training."""
         read = [name for name in self.contract.encoder.numbers if name not in self.contract.unread]
-        return TrainingRange.nothing() if limits is None else limits.of(read)
+        return self.facts.training_range.of(read)
 
     def known_ahead(self, series: Series) -> pd.DataFrame:
         """Return the known covariates of the steps after a checked series, shape (h, K), labels as text."""

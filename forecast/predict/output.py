@@ -109,17 +109,12 @@ class Outcome:
         if len(self.members) > 1:
             which = f", {selected} of them calibrated on windows that also selected the model" if selected else ""
             return f"mean of the intervals of {len(self.members)} runs{which}"
-        windows = [calibrating_windows(each) for each in self._calibrations] or ["windows of validation"]
-        return f"calibrated on {windows[0]}"
+        return f"calibrated on {calibrating_windows(self._calibrations[0])}"
 
     @property
     def _calibrations(self) -> list[Mapping[str, Any]]:
         """The facts of each model's calibration."""
-        return [
-            member.facts.calibration
-            for member in self.members
-            if member.facts is not None and member.facts.calibration is not None
-        ]
+        return [member.facts.calibration for member in self.members]
 
     @property
     def warnings(self) -> list[str]:
@@ -141,13 +136,13 @@ class Outcome:
             write_table(output, self.table(layout), scores=scores, picture=picture)
 
 
-def scores_of(folders: Sequence[Path | None]) -> list[Table]:
+def scores_of(folders: Sequence[Path]) -> list[Table]:
     """Return the table of scores of each run; an exported file, and a run that is damaged, has none."""
     from forecast.runs import summary  # imported here: only a workbook has scores
     from forecast.runs.read import damage
     from forecast.runs.run import finished_result
 
-    results = [finished_result(folder) for folder in folders if folder and folder.is_dir() and damage(folder) is None]
+    results = [finished_result(folder) for folder in folders if folder.is_dir() and damage(folder) is None]
     return [
         Table(summary.title(result), summary.HEADINGS, summary.table_rows(result), summary.notes(result))
         for result in results
@@ -182,8 +177,8 @@ def _span(index: pd.Index) -> dict[str, Any]:
 
 
 def _model(forecaster: "Forecaster") -> dict[str, Any]:
-    weights = None if forecaster.facts is None else forecaster.facts.weights
-    return {"path": str(forecaster.path), "weights_sha256": weights, "attention": forecaster.attention}
+    path, weights = str(forecaster.path), forecaster.facts.weights
+    return {"path": path, "weights_sha256": weights, "attention": forecaster.attention}
 
 
 def _one_or_all(values: Sequence[Any]) -> Any:

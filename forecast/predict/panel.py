@@ -449,7 +449,6 @@ class PanelForecaster(TrainedModel):
         forward = network.forward_quantiles if network.levels else network
         output = forward(past, inputs.past_known, future, observed)
         seen = None if observed is None else observed[..., :count]
-        assert self.facts is not None
         scaled = self.facts.limits.scaled(units.mean[:, :count].numpy(), units.scale[:, :count].numpy())
         limits = scaled.at(past[..., :count], seen, self.horizon, torch.arange(len(past)), inputs.future_known)
         output = limits.clip(output)

@@ -41,7 +41,6 @@ class PanelOutcome:
     def warnings(self) -> list[str]:
         """The warnings about the model, and about intervals whose coverage is unlike their level."""
         facts = self.forecaster.facts
-        assert facts is not None
         coverages = worst([facts.calibration], self.question.levels)
         return [*facts.warnings(), *(text for one in coverages if (text := one.warning) is not None)]
 
@@ -50,7 +49,6 @@ class PanelOutcome:
         if not self.question.levels:
             return None
         facts = self.forecaster.facts
-        assert facts is not None
         named = " and ".join(f"{level:g} %" for level in self.question.levels)
         known = ", ".join(coverage.words for coverage in worst([facts.calibration], self.question.levels))
         covered = f"; {known}" if known else "; their coverage is not measured"
@@ -92,14 +90,11 @@ class PanelOutcome:
 
     def _sidecar(self, table: pd.DataFrame) -> dict[str, Any]:
         model, facts = self.forecaster, self.forecaster.facts
-        assert facts is not None
         times = table[self.forecast.time_column]
         season = seasonal_period(model.frequency)
         return {
             "program": program_version(),
-            "models": [
-                {"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members if one.facts
-            ],
+            "models": [{"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members],
             "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},
             "known": [{"file": path.name, "sha256": self.hashes.get(path)} for path in self.known],
             "forecast": {

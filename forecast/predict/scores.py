@@ -5,14 +5,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.data.calendar import season_name, seasonal_period
-from forecast.evaluation.intervals import middle
 from forecast.evaluation.metrics import skill
-from forecast.predict.answer import limits_of
+from forecast.predict.answer import point_forecasts
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.forecast import Question
 from forecast.predict.history import time_of
@@ -52,13 +49,8 @@ def origins_of(model: TrainedModel, series: Series, start: Any = None) -> np.nda
 def network_forecasts(model: TrainedModel, series: Series) -> Forecasts:
     """Return the point forecasts of a model within a checked series."""
 
-    @torch.inference_mode()
     def forecast(origins: np.ndarray) -> np.ndarray:
-        windows = model.earlier(series, origins)
-        output = middle(model.model(*windows))
-        limits = limits_of(model, windows)
-        values: Tensor = output if limits is None else limits.clip(output)
-        return values.double().numpy()
+        return point_forecasts(model, model.earlier(series, origins)).double().numpy()
 
     return forecast
 

@@ -14,7 +14,7 @@ from forecast.predict.answer import naive_name
 from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.output import Outcome, scores_of
+from forecast.predict.output import Outcome
 from forecast.predict.panel import PanelForecaster
 from forecast.predict.panel_output import PanelOutcome
 from forecast.tables.files import Upload
@@ -44,7 +44,7 @@ class Answer:
     warnings: list[str]
     intervals: str | None
     naive: str
-    folders: list[Path | None]
+    folders: list[Path]
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,6 @@ def understood(
         ],
         "past": records(_ends(series, series.measured[list(targets)], SHOWN_HORIZONS * horizon)),
     }
-
-
-def workbook_scores(answer: Answer) -> list[Any]:
-    """Return the scores that a workbook of the answer has on a sheet."""
-    return scores_of(answer.folders)
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
