@@ -271,10 +271,11 @@ def _predict_folder(options: argparse.Namespace, asked: Asked) -> None:
         raise InputError(f"{output}: the forecasts of a folder go to a folder: name one with --output")
     if source.resolve() in (output.resolve(), *output.resolve().parents):
         raise InputError(f"{output}: --output is in the folder --input: choose another output")
-    from forecast.predict.blocks import Blocks, run_folder
+    from forecast.predict.blocks import Blocks
+    from forecast.runs.run import Run
 
-    run = run_folder(*(options.run or ["latest"]))
-    blocks = Blocks(run, str(source.absolute()), str(output.absolute()), asked.question())
+    run = Run.open_and_say(*(options.run or ["latest"])).path.absolute()
+    blocks = Blocks(str(run), str(source.absolute()), str(output.absolute()), asked.question())
     series, files, now = blocks.forecast(options.engine, options.workers, options.address)
     earlier = f", {files - now:,} of them from earlier" if now < files else ""
     print(f"{output}: {series:,} series in {files:,} files{earlier}")
@@ -352,11 +353,7 @@ def _predict_panel(
     mean = f", ensemble mean of {count} runs" if count > 1 else ""
     steps = f"{len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on"
     print(f"{output}: {steps}{mean}; picture: {picture}")
-    for text in (outcome.interval_line(), outcome.ended_earlier()):
-        if text:
-            print(text)
-    for text in outcome.warnings:
-        print(f"WARNING: {text}")
+    _print_lines(outcome.warnings, outcome.interval_line(), outcome.ended_earlier())
 
 
 def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemble: str) -> None:
@@ -377,11 +374,13 @@ def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemb
     outcome.complete(output, layout, picture)
     steps = f"{len(values)} steps, {values.index[0]} to {values.index[-1]}"
     print(f"{output}: {steps}{quantile}{ensemble}; picture: {picture}")
-    for text in (outcome.interval_line(), not_drawn(picture, list(values.columns))):
-        if text:
-            print(text)
-    for text in outcome.warnings:
-        print(f"WARNING: {text}")
+    _print_lines(outcome.warnings, outcome.interval_line(), not_drawn(picture, list(values.columns)))
+
+
+def _print_lines(warnings: Sequence[str], *lines: str | None) -> None:
+    """Print the lines that are not None, then the warnings."""
+    for text in (*filter(None, lines), *(f"WARNING: {warning}" for warning in warnings)):
+        print(text)
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble | PanelForecaster":

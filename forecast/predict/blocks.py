@@ -17,7 +17,6 @@ from forecast.predict.ensemble import load
 from forecast.predict.forecast import Question
 from forecast.predict.known import MissingKnown
 from forecast.predict.panel import BATCH, PanelForecaster
-from forecast.runs.run import Run
 from forecast.tables.blocks import MOST_FILES, count_rows, read_block, sort_into
 from forecast.tables.formats.folders import Folder
 from forecast.tables.writing import write_table
@@ -164,8 +163,3 @@ class Blocks:
                 f"{self.output}: has forecasts of another model, input or option: choose another --output, or remove it"
             )
         write_json(path, content)
-
-
-def run_folder(run: str) -> str:
-    """Return the absolute folder of a finished run."""
-    return str(Run.open_and_say(run).path.absolute())

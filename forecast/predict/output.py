@@ -12,7 +12,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import write_json
 from forecast.common.tables import Table
 from forecast.data.scaler import rounded
-from forecast.evaluation.coverage import calibrating_windows, worst
+from forecast.evaluation.coverage import calibrating_windows, coverage_warnings, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
@@ -91,11 +91,7 @@ class Outcome:
         """Return the printed line on the intervals; None without any."""
         if not self.question.levels:
             return None
-        named = " and ".join(f"{level:g} %" for level in self.question.levels)
-        known = ", ".join(coverage.words for coverage in worst(self._calibrations, self.question.levels))
-        alone = "at worst, " if known and len(self.members) > 1 else ""
-        covered = f"; {alone}{known}" if known else "; their coverage is not measured"
-        return f"{named} intervals: {self._windows()}{covered}; {self._form()}"
+        return f"{intervals_words(self.question.levels, self._calibrations, self._windows())}; {self._form()}"
 
     def _form(self) -> str:
         """Return the form of the intervals, by the number of earlier forecasts or the reason for the plain one."""
@@ -119,8 +115,7 @@ class Outcome:
     @property
     def warnings(self) -> list[str]:
         """The warnings about the input and the models, and about intervals whose coverage is unlike their level."""
-        coverages = worst(self._calibrations, self.question.levels)
-        return [*self.notes, *(text for coverage in coverages if (text := coverage.warning) is not None)]
+        return [*self.notes, *coverage_warnings(self._calibrations, self.question.levels)]
 
     def write(self, output: Path, layout: str) -> None:
         """Write the table to `output`, in the format of its ending, and the sidecar beside it."""
@@ -134,6 +129,14 @@ class Outcome:
         if is_workbook(output):
             scores = scores_of([member.path for member in self.members])
             write_table(output, self.table(layout), scores=scores, picture=picture)
+
+
+def intervals_words(levels: Sequence[float], calibrations: Sequence[Mapping[str, Any]], windows: str) -> str:
+    """Return which `windows` calibrate the intervals of one or several models, and what is known of their coverage."""
+    named = " and ".join(f"{level:g} %" for level in levels)
+    known = ", ".join(coverage.words for coverage in worst(calibrations, levels))
+    alone = "at worst, " if known and len(calibrations) > 1 else ""
+    return f"{named} intervals: {windows}; {alone}{known or 'their coverage is not measured'}"
 
 
 def scores_of(folders: Sequence[Path]) -> list[Table]:

@@ -119,7 +119,7 @@ class Served:
             many = PanelOutcome(
                 self.model, series, Path(table.name), (), question, self.model.answer(series, question), {}
             )
-            frame = many.forecast.table(self.model.decimals, whole=self.model.whole)
+            frame = many.table()
             folders, lines = [self.model.path], [many.interval_line(), many.ended_earlier()]
             intervals = "; ".join(filter(None, lines)) or None
             return Answer(frame, False, notes, many.warnings, intervals, "seasonal naive", folders)
