@@ -181,7 +181,6 @@ class PanelData(ForecastData):
         series, rows = self.source.series, self.train_rows
         if not series.stored or not names:
             return super().training_values(names)
-        assert isinstance(rows, np.ndarray)
         key = tuple(names)
         if key not in self._gathered:
             assert isinstance(rows, np.ndarray)
