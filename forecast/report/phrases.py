@@ -44,11 +44,6 @@ def interval_cell(comparison: Comparison) -> str:
     return NONE if math.isnan(low) else f"{signed(low)} to {signed(high)}"
 
 
-def level_cell(comparison: Comparison) -> str:
-    """Return the level of the interval in per cent."""
-    return f"{100 * comparison.level:.6g}"
-
-
 def interval_words(comparison: Comparison) -> str:
     """Return the interval for a sentence: its level, its ends, and whether it may be too narrow."""
     capped = comparison.interval is not None and comparison.interval.capped

@@ -46,7 +46,7 @@ from forecast.report.costs import (
     verdict,
 )
 from forecast.report.groups import REFERENCE, RunGroup, Setting
-from forecast.report.phrases import interval_cell, level_cell, rounded, score, signed, with_deviation
+from forecast.report.phrases import interval_cell, rounded, score, signed, with_deviation
 from forecast.runs.read import FIGURES, SCORES
 from forecast.runs.summary import dominant_series, foresight_note, typical_skill
 
@@ -142,8 +142,7 @@ def interval_table(group: RunGroup) -> Table | None:
         for setting in settings
     ]
     for baseline in baselines_of(group):
-        numbers = [look_up(baseline.scores, path) for path in (f"{INTERVALS}.sql", *paths.values())]
-        sql, *others = (float("nan") if value is None else float(value) for value in numbers)
+        sql, *others = map(baseline.number, (f"{INTERVALS}.sql", *paths.values()))
         shown = [_interval_cell(value, path) for value, path in zip(others, paths.values(), strict=True)]
         cells.append([baseline.label, "", "", score(sql), *shown])
     notes = (
@@ -255,10 +254,7 @@ def _with_mark(cost: Cost, setting: Setting) -> str:
 
 
 def _baseline_cells(baseline: Baseline, more: dict[str, str], is_weighted: bool) -> list[str]:
-    def number(path: str) -> float:
-        value = look_up(baseline.scores, path)
-        return float("nan") if value is None else float(value)
-
+    number = baseline.number
     return [
         *(baseline.label, "", "", score(number(MSE)), score(number(MAE))),
         *([""] * (len(COSTS) + 1)),
@@ -405,7 +401,7 @@ def _comparison_cells(pair: Comparison) -> list[str]:
     lowest = "" if pair.level == LEVEL else LOWEST
     settings = [pair.setting.arm, f"{pair.setting.look_back:,}", lowest + pair.against.arm + at]
     counts = [NONE, NONE] if pair.interval is None else [f"{pair.interval.count:,}", _block(pair.interval)]
-    return [*settings, signed(pair.per_cent), interval_cell(pair), level_cell(pair), pair.verdict, *counts]
+    return [*settings, signed(pair.per_cent), interval_cell(pair), f"{100 * pair.level:.6g}", pair.verdict, *counts]
 
 
 def _block(interval: Interval) -> str:

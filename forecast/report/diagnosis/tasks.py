@@ -16,7 +16,7 @@ from scipy import stats
 
 from forecast.common.text import counted
 from forecast.report.costs import TRAINING, timed_together
-from forecast.report.groups import CONTROL, REFERENCE, Setting, conditions_of, in_order, plainest
+from forecast.report.groups import CONTROL, REFERENCE, Setting, in_order, plainest
 from forecast.runs.labels import arm_labels, differing, facts_apart, unique_labels
 from forecast.runs.read import FinishedRun
 
@@ -142,11 +142,6 @@ class Cell:
         """Error of the better of last value and ridge above the best possible one, as a share of it."""
         run = self.runs[0]
         return run.number("diagnostic.test.simple_mse") / run.number("diagnostic.best_mse") - 1
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Conditions of the costs."""
-        return tuple(sorted({conditions_of(run) for run in self.runs}))
 
     @property
     def mebibytes(self) -> float:
