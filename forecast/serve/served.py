@@ -11,7 +11,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.overview.understanding import columns_of
 from forecast.predict.answer import naive_name
-from forecast.predict.ensemble import Ensemble, load
+from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.output import Outcome
@@ -53,11 +53,6 @@ class Served:
 
     name: str
     model: Forecaster | Ensemble | PanelForecaster
-
-    @classmethod
-    def load(cls, name: str, run: str) -> "Served":
-        """Load a run, an ensemble or an exported file; raise InputError if there is none."""
-        return cls(name, load(run))
 
     @property
     def first(self) -> Forecaster | PanelForecaster:
