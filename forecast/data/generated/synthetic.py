@@ -22,13 +22,13 @@ _YEAR_H = 365.2425 * 24
 _LAST_YEAR = 2261
 
 
-def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01-01") -> pd.DataFrame:
+def simulate_transformer(rows: int = 17520, seed: int = 0) -> pd.DataFrame:
     """Return hourly loads and temperatures of a transformer, over an hourly index named `date`.
 
     The same seed gives the same rows, for any length. Columns: active_power_kw, reactive_power_kvar,
     ambient_temperature_c, oil_temperature_c.
     """
-    first = pd.Timestamp(start)
+    first = pd.Timestamp("2022-01-01")
     most = int((pd.Timestamp(f"{_LAST_YEAR}-12-31") - first) / pd.Timedelta(hours=1))
     if not 1 <= rows <= most:
         raise InputError(f"data.rows={rows}: must be 1 to {most}, the hours from {first.date()} to {_LAST_YEAR}")
