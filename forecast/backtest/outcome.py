@@ -137,7 +137,6 @@ def _first_unseen(model: TrainedModel) -> str | None:
 
 
 def _facts(errors: Errors, history: History, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Return the scores of a backtest as plain values."""
     model, times = history.model, history.times
     facts: dict[str, Any] = {
         "program": program_version(),
