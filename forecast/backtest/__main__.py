@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -137,7 +138,7 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, impo
     refits = None
     if asked.refit == "never":
         groups = rolling.groups()
-        makers = rolling.makers(groups)
+        makers: list[Callable[[], pd.DataFrame]] = [partial(rolling.at, group) for group in groups]
         folder.open()
     else:
         from forecast.backtest.refit import LAST, Refits, check_refit  # imported here: Lightning takes seconds

@@ -30,7 +30,6 @@ COLUMNS_SHOWN = 12
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.predict",
         description="Forecast the steps after the last row of a table, with dates, in original units; draw a picture.",

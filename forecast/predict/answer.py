@@ -232,7 +232,6 @@ def _look_back_warnings(
 
 
 def _horizon_warnings(forecaster: TrainedModel, series: Series, margin: float = MARGIN) -> list[str]:
-    """Return warnings about the known numbers of the horizon."""
     limits = forecaster.known_range
     if not limits.columns:
         return []

@@ -22,13 +22,14 @@ from forecast.tables.formats.folders import Folder
 from forecast.tables.writing import write_table
 
 if TYPE_CHECKING:
-    from forecast.predict.ensemble import Ensemble
-    from forecast.predict.forecaster import Forecaster
+    pass
 
 CONTENT = "_blocks.json"
 """File of the output folder that says what its forecasts are of; readers of Parquet folders pass over it."""
 
 _SORTED = ".sorted"
+
+_loaded = lru_cache(maxsize=2)(load)
 
 
 def predict_frame(
@@ -73,11 +74,6 @@ def _forecast(path: str, frame: pd.DataFrame, question: Question, source: str, b
         return model.forecast_of(frame, None, question)[1].wide().reset_index()
     found = model.answer(model.checked(frame, source), question, batch=batch)
     return found.table(model.decimals, naive=False, whole=model.whole)
-
-
-@lru_cache(maxsize=2)
-def _loaded(path: str) -> "Forecaster | Ensemble | PanelForecaster":
-    return load(path)
 
 
 @dataclass(frozen=True)

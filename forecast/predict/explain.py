@@ -74,7 +74,6 @@ def explain(
 
 
 def _explained(run: str, source: Path, known: Sequence[Path], ids: Sequence[str]) -> "Explained":
-    """Return the forecast to explain."""
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.panel import PanelForecaster
     from forecast.runs.run import Run

@@ -109,7 +109,6 @@ class Outcome:
 
     @property
     def _calibrations(self) -> list[Mapping[str, Any]]:
-        """The facts of each model's calibration."""
         return [member.facts.calibration for member in self.members]
 
     @property

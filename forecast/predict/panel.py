@@ -100,20 +100,14 @@ class PanelForecaster(TrainedModel):
         return (self, *self.others)
 
     def check_question(self, question: Question) -> None:
-        TrainedModel.check_question(self, question)
-        for other in self.others:
-            other.check_question(question)
+        for member in self.members:
+            TrainedModel.check_question(member, question)
 
     @property
     def scales(self) -> SeriesScaler:
         """The z-scores of each series of training."""
         assert isinstance(self.contract.scaler, SeriesScaler)
         return self.contract.scaler
-
-    @property
-    def decimals(self) -> dict[str, int]:
-        """Decimals of the forecast of each target."""
-        return self.scales.decimals(self.targets)
 
     def read(
         self,

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from forecast.common.errors import InputError
 from forecast.data.calendar import earlier_index, future_index
 from forecast.data.holidays import Places
 from forecast.data.known import KnownEncoder
@@ -15,7 +14,7 @@ from forecast.model.original_units import Context
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.forecast import joined
 from forecast.predict.input import ids_of
-from forecast.predict.known import SHOWN, MissingKnown
+from forecast.predict.known import SHOWN, MissingKnown, comparable_times
 from forecast.tables.labels import EMPTY, decode_labels
 from forecast.tables.panel import Ids
 from forecast.tables.series import Ahead, Series
@@ -140,13 +139,7 @@ def _future_known(
         names = tuple(ids.names[code] for code in ids.of_rows[inside])
         tables.insert(0, Ahead(past[columns].iloc[inside], inside + 2, "the table", ids=names))
     for table in tables:
-        index = pd.DatetimeIndex(table.frame.index)
-        contract.clock.check(index, table.source)
-        own_times = contract.clock.comparable(index)
-        if (own_times.tz is None) != (wanted.tz is None):
-            raise InputError(
-                f"{table.source}: only its times, or only those of the input, have a time zone: write both alike"
-            )
+        own_times = comparable_times(table, wanted, contract.clock)
         codes = np.array([place.get(name, -1) for name in table.ids])
         kept = codes >= 0
         given = table.frame.reindex(columns=columns).astype(object)[kept]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -80,10 +79,6 @@ class Rolling:
     def groups(self) -> list[list[int]]:
         """Return the origins in groups that are forecast together."""
         return [self.places[start : start + GROUP] for start in range(0, len(self.places), GROUP)]
-
-    def makers(self, groups: Sequence[Sequence[int]]) -> list[Callable[[], pd.DataFrame]]:
-        """Return a function for each group of origins that returns its forecasts."""
-        return [partial(self.at, group) for group in groups]
 
     def at(self, places: Sequence[int]) -> pd.DataFrame:
         """Return the forecasts from some origins.
