@@ -79,10 +79,6 @@ def quality_words(comparison: Comparison, role: str = "") -> str:
             f"{own} and {against} are statistically indistinguishable ({signed(comparison.per_cent)} % MSE, {interval})"
         )
     more = "higher" if comparison.seems_worse else "lower"
-    return f"{own} has {size} {more} error than {against} ({interval}){limit_words(comparison)}"
-
-
-def limit_words(comparison: Comparison) -> str:
-    """Return why a difference is no evidence about the mechanisms, as the end of a clause; "" if it is."""
     of = "two runs" if len(comparison.setting.runs) == len(comparison.against.runs) == 1 else "runs"
-    return {ONE_SEED: f", true of these {of} only", UNDECIDED: ", not decided"}.get(comparison.verdict, "")
+    limit = {ONE_SEED: f", true of these {of} only", UNDECIDED: ", not decided"}.get(comparison.verdict, "")
+    return f"{own} has {size} {more} error than {against} ({interval}){limit}"
