@@ -14,10 +14,12 @@ from forecast.tables.times.frequency import (
     fixed_step,
     frequency_offset,
     from_wall_time,
+    grid_places,
     is_daily,
     times_from,
     times_until,
     to_wall_time,
+    whole_grid,
 )
 
 _DAY = 86_400.0
@@ -180,6 +182,13 @@ def earlier_index(before: pd.DatetimeIndex, frequency: str, count: int) -> pd.Da
         raise InputError(f"{count} steps of {frequency} before {first} begin before 1678: give more rows") from None
     earlier = grid[grid < first][-count:]
     return earlier if zone is None else from_wall_time(earlier, zone)
+
+
+def common_grid(times: pd.DatetimeIndex, frequency: str) -> pd.DatetimeIndex:
+    """Return all times from the earliest to the latest of several series, in steps of `frequency`."""
+    present = pd.DatetimeIndex(times.unique().sort_values())
+    places = grid_places(present, frequency, np.arange(len(present)), "")
+    return pd.DatetimeIndex(whole_grid(present, places, frequency))
 
 
 def _seconds(frequency: str) -> float:

@@ -1,7 +1,6 @@
 """The answer of a trained model to a question: forecast, intervals, naive forecast, warnings."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -29,14 +28,6 @@ MAX_PAST = 96
 
 MAX_CELLS = 2048
 """Largest number of earlier forecasts times targets, so that a wide table takes no longer."""
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """The scale (1, 1, C_out) of adaptive intervals, from a number of earlier forecasts."""
-
-    value: Tensor
-    forecasts: int
 
 
 def answers(forecaster: TrainedModel, several: Sequence[Series], question: Question) -> list[Forecast]:
@@ -110,8 +101,9 @@ def _quantiles(
             raise InputError(f"adaptive: {found}: give more rows, or leave out adaptive")
         return forms.plain.quantiles(output, spread, question.quantiles), f"plain form: {found}", ()
     assert forms.adaptive is not None
-    scaled = stretched(output, found.value), spread * found.value
-    return forms.adaptive.calibration.quantiles(*scaled, question.quantiles), "", (found.forecasts,)
+    scale, forecasts = found
+    scaled = stretched(output, scale), spread * scale
+    return forms.adaptive.calibration.quantiles(*scaled, question.quantiles), "", (forecasts,)
 
 
 EXPORTED = "an exported model has no past errors"
@@ -121,8 +113,8 @@ NOT_FOR_THE_MODEL = (EXPORTED, USELESS, TOO_FEW)
 """Reasons for plain intervals that more rows do not change."""
 
 
-def _scale(forecaster: TrainedModel, series: Series, context: Context, question: Question) -> _Scale | str:
-    """Return the scale of adaptive intervals, or why they are plain."""
+def _scale(forecaster: TrainedModel, series: Series, context: Context, question: Question) -> tuple[Tensor, int] | str:
+    """Return the scale (1, 1, C_out) of adaptive intervals and its number of forecasts, or why they are plain."""
     adaptive, horizon = forecaster.forms.adaptive, forecaster.horizon
     if adaptive is None:
         return USELESS
@@ -140,7 +132,7 @@ def _scale(forecaster: TrainedModel, series: Series, context: Context, question:
     size, known = errors.before(torch.tensor([end]))
     if not bool(known.all()):
         return f"the input has fewer than {horizon} rows with earlier forecasts, after training and one look-back"
-    return _Scale(adaptive.scale(size), len(origins))
+    return adaptive.scale(size), len(origins)
 
 
 def _residuals(forecaster: TrainedModel, series: Series, origins: np.ndarray, forecast: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.calendar import seasonal_period
+from forecast.data.calendar import common_grid, seasonal_period
 from forecast.data.contract import DataContract
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.input import check_columns, ids_of, reading_as_trained, time_column_of
@@ -22,10 +22,8 @@ from forecast.tables.times.calendars import CalendarDays
 from forecast.tables.times.frequency import (
     frequency_offset,
     from_wall_time,
-    grid_places,
     times_from,
     to_wall_time,
-    whole_grid,
 )
 
 Time = str | pd.Timestamp
@@ -233,7 +231,8 @@ def read_history(
     `checked` reads and checks a table as `predict` does. Values after the last origin are only compared with: they may
     be missing, or wrong.
     """
-    whole = _rows_of(_as_written(model.contract, frame, source), model.frequency)
+    series = _as_written(model.contract, frame, source)
+    whole = Rows(series, common_grid(pd.DatetimeIndex(series.frame.index), model.frequency))
     whole_past = History(model, whole, whole, np.empty(0, np.int64))
     wanted = origins.places(whole.grid, model.horizon)
     ready = [whole_past.ready(place) if place else np.empty(0, np.int64) for place in wanted.tolist()]
@@ -274,12 +273,6 @@ def _as_written(contract: DataContract, frame: pd.DataFrame, source: str, roles:
     )
     roles = contract.roles_to_read if roles is None else roles
     return series_from_frame(frame, roles, reading, source, keeps_ids=bool(roles.ids))
-
-
-def _rows_of(series: Series, frequency: str) -> Rows:
-    present = pd.DatetimeIndex(pd.DatetimeIndex(series.frame.index).unique().sort_values())
-    places = grid_places(present, frequency, np.arange(len(present)), "")
-    return Rows(series, pd.DatetimeIndex(whole_grid(present, places, frequency)))
 
 
 def _cut(contract: DataContract, whole: Rows, codes: np.ndarray, last: int, source: str) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from forecast.data.calendar import earlier_index, future_index
+from forecast.data.calendar import common_grid, earlier_index, future_index
 from forecast.data.holidays import Places
 from forecast.data.known import KnownEncoder
 from forecast.model.original_units import Context
@@ -18,7 +18,6 @@ from forecast.predict.known import SHOWN, MissingKnown, comparable_times
 from forecast.tables.labels import EMPTY, decode_labels
 from forecast.tables.panel import Ids
 from forecast.tables.series import Ahead, Series
-from forecast.tables.times.frequency import grid_places, whole_grid
 
 
 @dataclass(frozen=True)
@@ -106,9 +105,7 @@ class PanelInputs:
 
 def _whole_grid(series: Series, frequency: str, length: int, horizon: int) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
     """Return the common grid of a panel's times, and the same with a look-back before it and a horizon after it."""
-    index = pd.DatetimeIndex(series.frame.index)
-    present = pd.DatetimeIndex(index.unique().sort_values())
-    grid = whole_grid(present, grid_places(present, frequency, np.arange(len(present)), ""), frequency)
+    grid = common_grid(pd.DatetimeIndex(series.frame.index), frequency)
     whole = earlier_index(grid, frequency, length).append(grid).append(future_index(grid, frequency, horizon))
     return grid, pd.DatetimeIndex(whole)
 
