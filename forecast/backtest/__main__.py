@@ -128,7 +128,8 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, impo
     paths = [Run.open_and_say(run).path if run == "latest" else Path(run) for run in runs or ["latest"]]
     predictor = load(*paths)
     members = predictor.members if isinstance(predictor, Ensemble) else [predictor]
-    folder = Folder(output, _plan([member.facts.weights for member in members], source, asked))
+    weights = [member.facts.weights for member in members]
+    folder = Folder(output, {"--run": weights, "--input": sha256(source), **asked.facts()})
     folder.check()
     frame = read_as_trained(members[0].contract, source)
     rolling = predictor.rolling(frame, asked.origins(), Question(asked.levels), str(source))
@@ -176,11 +177,6 @@ def _with_refits(
     folder.open()
     _print_refits(refits, {due[number][0] for number in folder.missing(len(due))})
     return [group for _, group in due], makers
-
-
-def _plan(weights: list[str], source: Path, asked: Asked) -> dict[str, Any]:
-    """Return what decides the forecasts of a backtest, by the option that says it."""
-    return {"--run": weights, "--input": sha256(source), **asked.facts()}
 
 
 def _opening(rolling: "Rolling") -> str:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from forecast.common.group import ALONE, Group
@@ -208,10 +207,8 @@ def _at_most(windows: Windows, most: int) -> Windows:
 def limits_of_data(data: ForecastData, *, reads_known: bool = True) -> Limits:
     """Return the limits of the targets in the training rows, original units; `reads_known` adds closed steps."""
     targets, rows = data.source.targets, data.train_rows
-    values, observed = data.training_values(targets), None
-    if (seen := data.source.series.observed_of(targets, rows)) is not None:
-        observed = np.asarray(seen)
     series = data.source.series
+    values, observed = data.training_values(targets), series.observed_of(targets, rows)
     limits = Limits.fit(values, seasonal_period(series.frequency), observed)
     limits = limits.within([series.bounds.of_target(name) for name in targets])
     if not data.source.roles.known or not reads_known or not (limits.lower == 0).all():

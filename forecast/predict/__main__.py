@@ -383,9 +383,8 @@ def _print_lines(warnings: Sequence[str], *lines: str | None) -> None:
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble | PanelForecaster":
-    from forecast.predict.contexts import is_of_panel
+    from forecast.predict.ensemble import load_run, mean_of_runs
     from forecast.predict.forecaster import Forecaster
-    from forecast.predict.panel import PanelForecaster
     from forecast.runs.run import Run
 
     if model is not None and attention is not None:
@@ -397,15 +396,10 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
             raise InputError(f"--model {model}: belongs to one run: give one --run, or leave out --model")
         if attention is not None:
             raise InputError(f"--attention {attention}: needs one run: give one --run, or leave out --attention")
-        from forecast.predict.ensemble import mean_of_runs
-
         return mean_of_runs([Run.open_and_say(run).path for run in runs])
     if model is not None:
         return Forecaster.load_exported(model, runs[0] if runs else None)
-    folder = Run.open_and_say(runs[0])
-    if not is_of_panel(folder.path):
-        return Forecaster.load(folder.path, attention)
-    return PanelForecaster.load(folder.path, attention)
+    return load_run(Run.open_and_say(runs[0]).path, attention)
 
 
 def _with_template(error: "MissingKnown", output: Path, inputs: Sequence[Path]) -> str:

@@ -155,20 +155,18 @@ def mean_of(forecasts: Sequence[Forecast]) -> Forecast:
     """Return the mean of the values and of the interval ends of several forecasts."""
     first = forecasts[0]
     ends = {
-        level: (
-            _mean([other.ends[level][0] for other in forecasts]),
-            _mean([other.ends[level][1] for other in forecasts]),
-        )
+        level: (_mean(one.ends[level][0] for one in forecasts), _mean(one.ends[level][1] for one in forecasts))
         for level in first.ends
     }
     adapted_on = tuple(count for other in forecasts for count in other.adapted_on)
     forms = tuple(form for other in forecasts for form in other.forms)
-    return Forecast(_mean([other.values for other in forecasts]), ends, adapted_on, forms)
+    return Forecast(_mean(one.values for one in forecasts), ends, adapted_on, forms)
 
 
-def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    mean = np.mean([frame.to_numpy() for frame in frames], axis=0)
-    return pd.DataFrame(mean, index=frames[0].index, columns=frames[0].columns)
+def _mean(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    first, *others = frames
+    mean = np.mean([first.to_numpy(), *(frame.to_numpy() for frame in others)], axis=0)
+    return pd.DataFrame(mean, index=first.index, columns=first.columns)
 
 
 @dataclass(frozen=True)

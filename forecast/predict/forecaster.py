@@ -227,7 +227,7 @@ class Forecaster(TrainedModel):
         """
         from forecast.predict.plot import plot_forecast  # here, since it imports what draws
 
-        return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
+        return plot_forecast(self.forecast_of, frame, known, Question(tuple(levels)), truth, axes)
 
     def backtest(
         self,
