@@ -108,7 +108,8 @@ def answer(group: RunGroup, comparisons: Comparisons, left_out: int = 0) -> Answ
     sentences = [*sentences, *findings, *limits]
     fill = max(0, FEWEST - len(sentences))
     sentences, details = sentences + details[:fill], details[fill:]
-    return Answer([_in_group(group, sentences[0]), *sentences[1:MOST]], [*sentences[MOST:], *details])
+    first = f"On {group.title}, {sentences[0][0].lower()}{sentences[0][1:]}"
+    return Answer([first, *sentences[1:MOST]], [*sentences[MOST:], *details])
 
 
 def _void(group: RunGroup) -> Iterator[str]:
@@ -153,11 +154,6 @@ def _beaten(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
         )
 
 
-def _in_group(group: RunGroup, sentence: str) -> str:
-    """Return the first sentence of an answer, which names the data and the horizon."""
-    return f"On {group.title}, {sentence[0].lower()}{sentence[1:]}"
-
-
 def _headline(group: RunGroup, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
     """Yield the main result: first the training time, then the error; no error if neither forecast uses attention."""
     if chosen is None:
@@ -177,11 +173,8 @@ def _headline(group: RunGroup, comparisons: Comparisons, chosen: Comparison | No
         else:
             yield f"Nearest to it, {own} takes {times} times as long as {against}{ends}."
     if not chosen.is_of_linear_paths:
-        yield _sentence(_after(chosen) + quality_words(chosen))
-
-
-def _sentence(clause: str) -> str:
-    return f"{clause[0].upper()}{clause[1:]}."
+        clause = _after(chosen) + quality_words(chosen)
+        yield f"{clause[0].upper()}{clause[1:]}."
 
 
 def _without_times(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
