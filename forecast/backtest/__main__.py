@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -175,7 +175,9 @@ def _with_refits(
     due = refits.groups(rolling, asked.origins(asked.refit))
     makers = refits.makers(rolling, due)
     folder.open()
-    _print_refits(refits, {due[number][0] for number in folder.missing(len(due))})
+    if places := {due[number][0] for number in folder.missing(len(due))}:
+        each = refits.seconds()
+        print(f"{counted(len(places), 'refit')} of about {duration(each)}: {duration(each * len(places))}", flush=True)
     return [group for _, group in due], makers
 
 
@@ -185,13 +187,6 @@ def _opening(rolling: "Rolling") -> str:
     times, out = history.times, history.left_out
     more = f"; {counted(out, 'more origin')} left out, without enough rows or a value to compare with" if out else ""
     return f"{counted(len(times), 'origin')} from {times[0]} to {times[-1]}, {history.model.horizon} steps each{more}"
-
-
-def _print_refits(refits: "Refits", places: Collection[int]) -> None:
-    """Print how many trainings are still to be made, and about how long they take."""
-    if places:
-        each = refits.seconds()
-        print(f"{counted(len(places), 'refit')} of about {duration(each)}: {duration(each * len(places))}", flush=True)
 
 
 def _print_time(rolling: "Rolling", count: int) -> None:

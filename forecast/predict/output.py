@@ -63,7 +63,10 @@ class Outcome:
         first, dates = self.members[0], self.forecast.values.index
         return {
             "program": program_version(),
-            "models": [_model(member) for member in self.members],
+            "models": [
+                {"path": str(one.path), "weights_sha256": one.facts.weights, "attention": one.attention}
+                for one in self.members
+            ],
             "combination": "mean of the models' values and interval ends" if len(self.members) > 1 else None,
             "input": {"file": self.source.name, "sha256": self.hashes[self.source], **_span(self.series.frame.index)},
             "known": [{"file": path.name, "sha256": self.hashes[path]} for path in self.known],
@@ -176,11 +179,6 @@ def parse_cost(words: Sequence[str]) -> tuple[float, float]:
 
 def _span(index: pd.Index) -> dict[str, Any]:
     return {"rows": len(index), "first": str(index[0]), "last": str(index[-1])}
-
-
-def _model(forecaster: "Forecaster") -> dict[str, Any]:
-    path, weights = str(forecaster.path), forecaster.facts.weights
-    return {"path": path, "weights_sha256": weights, "attention": forecaster.attention}
 
 
 def _one_or_all(values: Sequence[Any]) -> Any:

@@ -67,8 +67,7 @@ class Units(NamedTuple):
 
     def at(self, places: Tensor) -> "Units":
         """Return the units of the series at places (B,)."""
-        static = None if self.static is None else self.static[places]
-        return Units(self.mean[places], self.scale[places], self.codes[places], static)
+        return Units._make(None if part is None else part[places] for part in self)
 
 
 @dataclass(frozen=True, repr=False)

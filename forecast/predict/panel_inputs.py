@@ -44,7 +44,9 @@ class PanelInputs:
     def of(cls, model: TrainedModel, series: Series, stops: np.ndarray, *, beyond_training: bool) -> "PanelInputs":
         """Return the inputs; raise MissingKnown if a known covariate of a horizon is missing."""
         horizon, encoder = model.horizon, model.contract.encoder
-        grid, times = _whole_grid(series, model.frequency, model.context_length, horizon)
+        grid = common_grid(pd.DatetimeIndex(series.frame.index), model.frequency)
+        earlier = earlier_index(grid, model.frequency, model.context_length)
+        times = pd.DatetimeIndex(earlier.append(grid).append(future_index(grid, model.frequency, horizon)))
         last = grid.get_indexer(pd.DatetimeIndex(series.frame.index)[stops - 1]) + model.context_length
         dates = [times[place + 1 : place + 1 + horizon] for place in last]
         names = [name for name in (*encoder.known, *encoder.past_categories) if name in series.frame]
@@ -101,13 +103,6 @@ class PanelInputs:
             whole[name], labels[name] = np.where(codes < 0, np.nan, codes.astype(np.float64)), tuple(map(str, values))
         whole[encoder.numbers] = whole[encoder.numbers].astype(np.float64)
         return whole, labels
-
-
-def _whole_grid(series: Series, frequency: str, length: int, horizon: int) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
-    """Return the common grid of a panel's times, and the same with a look-back before it and a horizon after it."""
-    grid = common_grid(pd.DatetimeIndex(series.frame.index), frequency)
-    whole = earlier_index(grid, frequency, length).append(grid).append(future_index(grid, frequency, horizon))
-    return grid, pd.DatetimeIndex(whole)
 
 
 def _future_known(
