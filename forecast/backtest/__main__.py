@@ -3,8 +3,9 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,8 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, impo
     paths = [Run.open_and_say(run).path if run == "latest" else Path(run) for run in runs or ["latest"]]
     predictor = load(*paths)
     members = predictor.members if isinstance(predictor, Ensemble) else [predictor]
-    folder = Folder(output, _plan([str(member.facts and member.facts.weights) for member in members], source, asked))
+    weights = [member.facts.weights for member in members]
+    folder = Folder(output, {"--run": weights, "--input": sha256(source), **asked.facts()})
     folder.check()
     frame = read_as_trained(members[0].contract, source)
     rolling = predictor.rolling(frame, asked.origins(), Question(asked.levels), str(source))
@@ -137,7 +139,7 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, impo
     refits = None
     if asked.refit == "never":
         groups = rolling.groups()
-        makers = rolling.makers(groups)
+        makers: list[Callable[[], pd.DataFrame]] = [partial(rolling.at, group) for group in groups]
         folder.open()
     else:
         from forecast.backtest.refit import LAST, Refits, check_refit  # imported here: Lightning takes seconds
@@ -173,13 +175,10 @@ def _with_refits(
     due = refits.groups(rolling, asked.origins(asked.refit))
     makers = refits.makers(rolling, due)
     folder.open()
-    _print_refits(refits, {due[number][0] for number in folder.missing(len(due))})
+    if places := {due[number][0] for number in folder.missing(len(due))}:
+        each = refits.seconds()
+        print(f"{counted(len(places), 'refit')} of about {duration(each)}: {duration(each * len(places))}", flush=True)
     return [group for _, group in due], makers
-
-
-def _plan(weights: list[str], source: Path, asked: Asked) -> dict[str, Any]:
-    """Return what decides the forecasts of a backtest, by the option that says it."""
-    return {"--run": weights, "--input": sha256(source), **asked.facts()}
 
 
 def _opening(rolling: "Rolling") -> str:
@@ -188,13 +187,6 @@ def _opening(rolling: "Rolling") -> str:
     times, out = history.times, history.left_out
     more = f"; {counted(out, 'more origin')} left out, without enough rows or a value to compare with" if out else ""
     return f"{counted(len(times), 'origin')} from {times[0]} to {times[-1]}, {history.model.horizon} steps each{more}"
-
-
-def _print_refits(refits: "Refits", places: Collection[int]) -> None:
-    """Print how many trainings are still to be made, and about how long they take."""
-    if places:
-        each = refits.seconds()
-        print(f"{counted(len(places), 'refit')} of about {duration(each)}: {duration(each * len(places))}", flush=True)
 
 
 def _print_time(rolling: "Rolling", count: int) -> None:

@@ -120,10 +120,12 @@ class _Donors:
 def _exchanged(whole: Context, donors: _Donors, season: int, random: np.random.Generator) -> Context:
     """Return windows in which each block of all inputs is of another window."""
     length, horizon = whole.past.shape[1], whole.future_known.shape[1]
-    past = np.concatenate([np.repeat(donors.draw(random)[:, None], season, 1) for _ in range(-(-length // season))], 1)
-    ahead = np.concatenate(
-        [np.repeat(donors.draw(random)[:, None], season, 1) for _ in range(-(-horizon // season))], 1
-    )
+
+    def drawn(steps: int) -> np.ndarray:
+        blocks = [donors.draw(random) for _ in range(-(-steps // season))]
+        return np.repeat(np.stack(blocks, 1), season, 1)
+
+    past, ahead = drawn(length), drawn(horizon)
     before, after = torch.from_numpy(past[:, past.shape[1] - length :]), torch.from_numpy(ahead[:, :horizon])
     steps, later = torch.arange(length), torch.arange(horizon)
     observed = None if whole.past_observed is None else whole.past_observed[before, steps]

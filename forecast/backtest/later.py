@@ -96,7 +96,7 @@ def _with_steps(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return the table with the origin of each series, the first time, and the step of each row."""
     if table["value"].isna().all():
         raise InputError(f"{path}: the forecast has no value: name a table that forecast predict wrote")
-    keys = [name for name in ("series", "target") if name in table]
+    keys = _keys(table)
     grouped = table.groupby(keys, sort=False)["time"]
     step = grouped.rank(method="first").astype(np.int64)
     ends = [name for name in table if _ENDS.fullmatch(str(name))]

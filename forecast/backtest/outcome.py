@@ -127,7 +127,7 @@ def count_seen(model: TrainedModel, times: pd.DatetimeIndex) -> int | None:
 
 def _first_unseen(model: TrainedModel) -> str | None:
     """Return the time of the first row that neither training nor validation has seen; None if it is not known."""
-    if model.path is None or not model.path.is_dir():
+    if not model.path.is_dir():
         return None
     data = model.result["data"]
     if data["scored_split"] == "test" or "last_seen_row" not in data:
@@ -137,7 +137,6 @@ def _first_unseen(model: TrainedModel) -> str | None:
 
 
 def _facts(errors: Errors, history: History, tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Return the scores of a backtest as plain values."""
     model, times = history.model, history.times
     facts: dict[str, Any] = {
         "program": program_version(),

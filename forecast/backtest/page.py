@@ -92,7 +92,6 @@ def write_page(
 
 
 def _table(name: str, table: pd.DataFrame) -> Table:
-    """Return the scores of groups as a table of the page."""
     rmse = table.assign(mse=np.sqrt(table["mse"]))
     if "naive_mse" in rmse:
         rmse["naive_mse"] = np.sqrt(rmse["naive_mse"])

@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.common.files import read_json, replacing, write_json
+from forecast.common.files import read_json, write_json
+from forecast.tables.writing import write_table
 
 PLAN, PARTS, FORECASTS = "plan.json", "parts", "forecasts.parquet"
 
@@ -58,16 +59,10 @@ class Folder:
         if self.is_complete:
             return pd.read_parquet(self.path / FORECASTS)
         for number in self.missing(len(make)):
-            write_parquet(self.part(number), make[number]())
+            write_table(self.part(number), make[number](), index=False)
         table = pd.concat([pd.read_parquet(self.part(number)) for number in range(len(make))], ignore_index=True)
-        write_parquet(self.path / FORECASTS, table)
+        write_table(self.path / FORECASTS, table, index=False)
         for number in range(len(make)):
             self.part(number).unlink()
         (self.path / PARTS).rmdir()
         return table
-
-
-def write_parquet(path: Path, table: pd.DataFrame) -> None:
-    """Write a table as Parquet; an interruption leaves no half of it."""
-    with replacing(path) as file:
-        table.to_parquet(file, index=False)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from forecast.backtest.later import slope
 from forecast.backtest.outcome import count_seen, scales_of
-from forecast.backtest.parts import Folder, write_parquet
+from forecast.backtest.parts import Folder
 from forecast.backtest.scores import Errors
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError
@@ -28,6 +28,7 @@ from forecast.predict.panel import PanelForecaster
 from forecast.predict.rolling import GROUP, Rolling
 from forecast.runs.run import is_finished
 from forecast.runs.settings import Settings, parse_time
+from forecast.tables.writing import write_table
 from forecast.training.start_from import OF_THE_TABLE, options_of_table
 from forecast.training.train import train
 
@@ -123,7 +124,7 @@ class Refits:
         table = place.with_name(f"{place.name}.{TABLE}")
         if not table.is_file():
             table.parent.mkdir(parents=True, exist_ok=True)
-            write_parquet(table, rows_before(self.model.contract, self.frame, date, self.source))
+            write_table(table, rows_before(self.model.contract, self.frame, date, self.source), index=False)
         start = None
         if self.start == LAST:
             is_new = count_seen(self.model, history.whole.grid[[first]]) == 0
@@ -239,6 +240,6 @@ def check_refit(model: Forecaster | Ensemble | PanelForecaster) -> Forecaster | 
     """Return the model of a run; raise InputError for an ensemble or an exported file."""
     if isinstance(model, Ensemble):
         raise InputError("--refit: trains one model again, and --run names several: give one run, or --refit never")
-    if model.path is None or not model.path.is_dir():
+    if not model.path.is_dir():
         raise InputError(f"--refit: {model.path} is no run folder, and has no configuration: give one with --run")
     return model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import PARQUET, TEXT, check_place, replacing
+from forecast.common.files import PARQUET, TEXT, check_place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,13 +63,9 @@ def score(forecast: Path, truth: Path, mark: Path | None = None) -> None:
 
 def _write(path: Path, table: "pd.DataFrame") -> None:
     """Write the marked rows, and print how many are outside their intervals."""
-    from forecast.common.spreadsheet import write_frame
+    from forecast.tables.writing import write_table
 
-    with replacing(path) as file:
-        if path.suffix.lower() == TEXT:
-            write_frame(file, table, index=False)
-        else:
-            table.to_parquet(file, index=False)
+    write_table(path, table, index=False)
     outside = [
         f"{int((table[name] != '').sum()):,} outside their {str(name).removeprefix('outside_')} % interval"
         for name in table

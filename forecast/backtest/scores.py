@@ -78,9 +78,8 @@ class Errors:
         """Return the scores by origin, step, hour of the day (or weekday), month of the year, and series."""
         times = pd.DatetimeIndex(self.rows["time"])
         tables = {"origin": self.by(["origin"]), "step": self.by(["step"])}
-        parts = [part for part in (calendar_part(frequency), MONTHS) if part is not None]
-        for part in dict.fromkeys(part.name for part in parts):
-            tables[part] = self._by_part(next(each for each in parts if each.name == part), times)
+        parts = {part.name: part for part in (calendar_part(frequency), MONTHS) if part is not None}
+        tables |= {name: self._by_part(part, times) for name, part in parts.items()}
         if self.is_scaled:
             tables["series"] = self.by(["name"])
         return tables

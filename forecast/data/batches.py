@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from forecast.data.windows import Batch, Windows
 
 
+@dataclass(eq=False)
 class ShuffledBatches:
     """Training batches `first` to `total` - 1, all of the same size.
 
@@ -22,26 +24,17 @@ class ShuffledBatches:
     `time.perf_counter` readings at the request and the arrival of the newest batch.
     """
 
-    def __init__(
-        self,
-        windows: Windows,
-        batch_size: int,
-        seed: int,
-        total: int,
-        first: int = 0,
-        *,
-        rank: int = 0,
-        processes: int = 1,
-        by_series: bool = False,
-    ) -> None:
-        self.windows = windows
-        self.batch_size = batch_size
-        self.seed = seed
-        self.total = total
-        self.first = first
-        self.rank = rank
-        self.processes = processes
-        self.by_series = by_series
+    windows: Windows
+    batch_size: int
+    seed: int
+    total: int
+    first: int = 0
+    _: KW_ONLY
+    rank: int = 0
+    processes: int = 1
+    by_series: bool = False
+
+    def __post_init__(self) -> None:
         self.asked = self.given = 0.0
         self._pass = -1
         self._order = torch.empty(0, dtype=torch.int64)

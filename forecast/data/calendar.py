@@ -8,15 +8,18 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.common.text import counted
 from forecast.tables.times.calendars import CalendarDays
 from forecast.tables.times.frequency import (
     fixed_step,
     frequency_offset,
     from_wall_time,
+    grid_places,
     is_daily,
     times_from,
     times_until,
     to_wall_time,
+    whole_grid,
 )
 
 _DAY = 86_400.0
@@ -125,23 +128,19 @@ def season_name(period: int, frequency: str) -> str:
     offset = frequency_offset(frequency)
     if isinstance(offset, CalendarDays) and not offset.months_of_step:
         whole, rest = divmod(period, offset.season)
-        return _counted(period, "step") if rest else _counted(whole, "week" if offset.period == "week" else "year")
+        return counted(period, "step") if rest else counted(whole, "week" if offset.period == "week" else "year")
     if isinstance(offset, pd.offsets.BusinessDay):
-        return _counted(period * offset.n, "business day")
+        return counted(period * offset.n, "business day")
     if months := _months(frequency):
-        return _counted(period * months, "month")
+        return counted(period * months, "month")
     seconds = period * _seconds(frequency)
     for length, unit, least in ((7 * _DAY, "week", 2 * 7 * _DAY), (_DAY, "day", 2 * _DAY)):
         if seconds >= least and seconds % length == 0:
-            return _counted(round(seconds / length), unit)
+            return counted(round(seconds / length), unit)
     for length, unit in ((3600.0, "h"), (60.0, "min")):
         if seconds % length == 0:
             return f"{seconds / length:,.0f} {unit}"
     return f"{seconds:,.6g} s"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _steps_in(season: int, step: int) -> int:
@@ -183,6 +182,13 @@ def earlier_index(before: pd.DatetimeIndex, frequency: str, count: int) -> pd.Da
         raise InputError(f"{count} steps of {frequency} before {first} begin before 1678: give more rows") from None
     earlier = grid[grid < first][-count:]
     return earlier if zone is None else from_wall_time(earlier, zone)
+
+
+def common_grid(times: pd.DatetimeIndex, frequency: str) -> pd.DatetimeIndex:
+    """Return all times from the earliest to the latest of several series, in steps of `frequency`."""
+    present = pd.DatetimeIndex(times.unique().sort_values())
+    places = grid_places(present, frequency, np.arange(len(present)), "")
+    return pd.DatetimeIndex(whole_grid(present, places, frequency))
 
 
 def _seconds(frequency: str) -> float:

@@ -181,7 +181,6 @@ class ForecastData(lightning.LightningDataModule):
         self._cut_parts(self._table(placed, context_length, horizon), vars(self.split) | {"train": first})
 
     def _train_rows(self) -> Rows:
-        """Return the rows of the training split."""
         return slice(self.split.train.start, self.split.train.stop)
 
     def training_values(self, names: Sequence[str]) -> np.ndarray:
@@ -226,7 +225,6 @@ class ForecastData(lightning.LightningDataModule):
         return slice(max(self.split.train.start, stop - MOST_COMPARED), stop)
 
     def _choose_layout(self, context_length: int, horizon: int) -> KnownLayout:
-        """Return the columns of the known inputs."""
         holidays = self.source.holidays
         layout = self.encoder.layout(2 * len(self.cycles), 0 if holidays is None else len(holidays.columns))
         period = seasonal_period(self.source.series.frequency)

@@ -104,8 +104,8 @@ class Holidays:
     @property
     def columns(self) -> list[str]:
         """Names of the features, in order."""
-        ahead = [f"holiday in {_counted(days)}" for days in range(1, self.before + 1)]
-        behind = [f"holiday {_counted(days)} ago" for days in range(1, self.after + 1)]
+        ahead = [f"holiday in {counted(days, 'day')}" for days in range(1, self.before + 1)]
+        behind = [f"holiday {counted(days, 'day')} ago" for days in range(1, self.after + 1)]
         return ["holiday", *ahead, *behind]
 
     def check_frequency(self, frequency: str) -> None:
@@ -208,13 +208,8 @@ def _listed(texts: Sequence[str], between: str) -> str:
 
 
 def _country(place: str) -> str:
-    """Return the English name of the country of a place."""
     name = type(_library().country_holidays(_parts(place)[0])).__mro__[1].__name__
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
-
-
-def _counted(days: int) -> str:
-    return f"{days} day" if days == 1 else f"{days} days"
 
 
 def _dates(index: pd.DatetimeIndex) -> np.ndarray:
@@ -280,7 +275,6 @@ def _nearest(code: str, codes: list[str]) -> str:
 
 
 def _library() -> ModuleType:
-    """Import the library of holidays."""
     try:
         import holidays
     except ImportError:

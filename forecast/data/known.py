@@ -236,13 +236,7 @@ class KnownEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values."""
-        return {
-            "numbers": self.numbers,
-            "mean": self.mean,
-            "scale": self.scale,
-            "categories": self.categories,
-            "past_categories": self.past_categories,
-        }
+        return dict(vars(self))
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "KnownEncoder":

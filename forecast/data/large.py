@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -131,10 +130,11 @@ class _Reader:
         ]
         values, times, *observed = (tensor.numpy().T for tensor in MappedFile.write(recipes, self.place.parent).tensors)
         index = pd.DatetimeIndex(times[:, 0].view("M8[ns]"), name=first.frame.index.name)
-        zone = pd.DatetimeIndex(first.frame.index).tz
+        if (zone := pd.DatetimeIndex(first.frame.index).tz) is not None:
+            index = index.tz_localize("UTC").tz_convert(zone)
         series = replace(
             first,
-            frame=pd.DataFrame(values, index=_in_zone(index, zone), columns=names, copy=False),
+            frame=pd.DataFrame(values, index=index, columns=names, copy=False),
             observed=observed[0] if observed else None,
             stored=True,
             labels=labels,
@@ -202,10 +202,6 @@ class _Reader:
         notes = list(dict.fromkeys(note for number in numbers for note in self.blocks[number].notes))
         more = [f"and {len(notes) - MOST_NOTES:,} more lines on parts"] if len(notes) > MOST_NOTES else []
         return (first, *notes[:MOST_NOTES], *more)
-
-
-def _in_zone(index: pd.DatetimeIndex, zone: Any) -> pd.DatetimeIndex:
-    return index if zone is None else index.tz_localize("UTC").tz_convert(zone)
 
 
 def _read_panel(reader: _Reader, folder: Folder, ids: Sequence[str]) -> None:

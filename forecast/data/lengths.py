@@ -106,7 +106,6 @@ def _look_back(season: int, unit: int, train: int, least: int) -> int:
 
 
 def _patch(unit: int, context_length: int) -> int:
-    """Return the patch length for a look-back."""
     if context_length < PATCHES * unit:
         divisors = [number for number in range(2, unit + 1) if unit % number == 0]
         return max([number for number in divisors if PATCHES * number <= context_length], default=min(divisors))

@@ -72,7 +72,11 @@ class MappedFile:
         offsets, size = _layout(recipes)
         # shared, since the system reserves memory for a private mapping, and memory is short
         memory = mmap.mmap(handle, size)
-        self.tensors = [_array(memory, offset, recipe) for offset, recipe in zip(offsets, recipes, strict=True)]
+        arrays = (
+            np.ndarray((recipe.rows, recipe.width), recipe.dtype, memory, offset)
+            for offset, recipe in zip(offsets, recipes, strict=True)
+        )
+        self.tensors = [torch.from_numpy(array) for array in arrays]
         self.address = Address(f"/proc/{os.getpid()}/fd/{handle}", token)
 
     @classmethod
@@ -119,10 +123,6 @@ def _layout(recipes: Sequence[Recipe]) -> tuple[list[int], int]:
         offsets.append(end)
         end += -(-recipe.bytes // ALIGNMENT) * ALIGNMENT
     return offsets, end
-
-
-def _array(memory: mmap.mmap, offset: int, recipe: Recipe) -> Tensor:
-    return torch.from_numpy(np.ndarray((recipe.rows, recipe.width), recipe.dtype, memory, offset))
 
 
 def _write(handle: int, content: np.ndarray, offset: int) -> None:

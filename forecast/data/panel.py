@@ -11,7 +11,7 @@ import torch
 
 from forecast.common.errors import InputError
 from forecast.common.text import counted
-from forecast.data.calendar import earlier_index, seasonal_period
+from forecast.data.calendar import common_grid, earlier_index, seasonal_period
 from forecast.data.contract import DataContract
 from forecast.data.datamodule import ForecastData
 from forecast.data.holidays import Places
@@ -27,7 +27,6 @@ from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, SeriesRows, Windows, causal_starts, check_measured
 from forecast.tables.panel import NAMED, Ids, shown_id
 from forecast.tables.series import Rows, Series, only
-from forecast.tables.times.frequency import grid_places, whole_grid
 
 CHECKED = 2**16
 """Rows whose range is checked at a time."""
@@ -181,7 +180,6 @@ class PanelData(ForecastData):
         series, rows = self.source.series, self.train_rows
         if not series.stored or not names:
             return super().training_values(names)
-        assert isinstance(rows, np.ndarray)
         key = tuple(names)
         if key not in self._gathered:
             assert isinstance(rows, np.ndarray)
@@ -338,8 +336,7 @@ def _earlier(times: pd.DatetimeIndex, frequency: str, source: np.ndarray, ahead:
     before = ahead > 0
     if not before.any():
         return moved
-    present = pd.DatetimeIndex(times.unique().sort_values())
-    grid = whole_grid(present, grid_places(present, frequency, np.arange(len(present)), ""), frequency)
+    grid = common_grid(times, frequency)
     first = int(ahead.max())
     whole = earlier_index(grid, frequency, first).append(grid)
     places = grid.get_indexer(moved) + first - ahead.clip(min=0)

@@ -91,7 +91,6 @@ def load_source(
         series = series_from_frame(frame, roles, reading, source="the generated series")
     elif sent is not None:
         series = _read_file(sent, config, too_few, read)
-        _check_date_format_acts(config, series, sent)
     else:
         path = _path(config)
         digest = data_digest(path)  # before the file is read, since it may grow later
@@ -100,7 +99,7 @@ def load_source(
         except Flaws as error:
             error.args = (f"{error}; to see the whole table: forecast data {shlex.quote(str(path))}",)
             raise
-        _check_date_format_acts(config, series, path)
+    _check_date_format_acts(config, series, sent or path)
     roles = _with_ids(roles, series, config)
     targets = roles.targets
     if targets is None:
@@ -185,7 +184,7 @@ def _holidays(config: DataSettings, series: Series) -> Holidays | None:
     return holidays
 
 
-def _check_date_format_acts(config: DataSettings, series: Series, path: Path | Upload) -> None:
+def _check_date_format_acts(config: DataSettings, series: Series, path: Path | Upload | None) -> None:
     if config.date_format is not None and series.time_format.date_format is None:
         raise InputError(
             f"{path}, column {series.frame.index.name!r}: holds dates, not text: set data.date_format=null"

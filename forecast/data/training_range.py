@@ -59,11 +59,6 @@ class TrainingRange:
         ]
         return cls(tuple(columns), *np.array(each).reshape(-1, len(LIMITS)).T)
 
-    @classmethod
-    def nothing(cls) -> TrainingRange:
-        """Return the limits of no column."""
-        return cls((), *[np.empty(0)] * len(LIMITS))
-
     def of(self, columns: Sequence[str]) -> TrainingRange:
         """Return the limits of some columns, without those that have no limits."""
         places = [self.columns.index(name) for name in columns if name in self.columns]

@@ -99,10 +99,7 @@ class SeriesRows(NamedTuple):
 
     def to(self, device: torch.device | str) -> "SeriesRows":
         """Return the same rows on `device`."""
-        static = None if self.static is None else self.static.to(device)
-        return SeriesRows(
-            self.series.to(device), self.step.to(device), self.first.to(device), self.reads_padding, static
-        )
+        return SeriesRows._make(part.to(device) if isinstance(part, Tensor) else part for part in self)
 
 
 @dataclass(frozen=True)
@@ -153,16 +150,8 @@ class Windows:
         """Return the same windows with their batches on `device`, and also their table unless it is mapped."""
         if self.mapped_for is not None:
             return replace(self, mapped_for=torch.device(device))
-        panel = None if self.panel is None else self.panel.to(device)
-        observed = None if self.observed is None else self.observed.to(device)
-        return replace(
-            self,
-            values=self.values.to(device),
-            known=self.known.to(device),
-            starts=self.starts.to(device),
-            observed=observed,
-            panel=panel,
-        )
+        parts = {name: getattr(self, name) for name in ("values", "known", "starts", "observed", "panel")}
+        return replace(self, **{name: part.to(device) for name, part in parts.items() if part is not None})
 
     def every(self, step: int) -> "Windows":
         """Return every `step`-th window, the last one included."""

@@ -77,6 +77,11 @@ def worst(facts: Sequence[Mapping[str, Any]], levels: Sequence[float]) -> list[C
     return found
 
 
+def coverage_warnings(facts: Sequence[Mapping[str, Any]], levels: Sequence[float]) -> list[str]:
+    """Return the warnings of the `worst` coverages."""
+    return [text for coverage in worst(facts, levels) if (text := coverage.warning) is not None]
+
+
 def calibrating_windows(calibration: Mapping[str, Any]) -> str:
     """Return which windows calibrated the intervals of a run, from the `calibration` of its result."""
     windows, stored = calibration["windows"], calibration.get("stored", calibration["windows"])

@@ -30,6 +30,9 @@ Forecaster = Callable[[Batch], Tensor]
 MAX_RESIDUALS = 2**25
 """Maximum number of residuals kept for each quantile (128 MiB); a split with more keeps one of every k windows."""
 
+_OF_WINDOWS = ("origin", "mse", "mae", "residuals", "spread", "held")
+"""Fields of an evaluation with a row for each window."""
+
 LEAST_KEPT = 20
 """Windows that `MAX_RESIDUALS` leaves, if the split has as many: enough for intervals of 95 %."""
 
@@ -384,30 +387,17 @@ def residual_places(windows: int, horizon: int, num_targets: int) -> Tensor:
 
 def _gather(ours: Evaluation, group: Group) -> Evaluation:
     """Combine the evaluations of all processes' windows, in order of time."""
-    sums = ours.sums.over(group)
-    relative = None if ours.relative is None else ours.relative.over(group)
-    intervals = None if ours.intervals is None else ours.intervals.over(group)
-    by_id = None if ours.by_id is None else ours.by_id.over(group)
-    shares = group.collect(
-        (ours.origin, ours.mse, ours.mae, ours.residuals, ours.spread, ours.held, ours.windows_per_s)
-    )
+    sums = {name: getattr(ours, name) for name in ("sums", "relative", "intervals", "by_id")}
+    sums = {name: part.over(group) for name, part in sums.items() if part is not None}
+    whole = replace(ours, **sums, load=UNKNOWN)
+    columns = [name for name in _OF_WINDOWS if getattr(ours, name) is not None]
+    shares = group.collect(([getattr(ours, name) for name in columns], ours.windows_per_s))
     if shares is None:
-        return replace(ours, sums=sums, relative=relative, intervals=intervals, load=UNKNOWN, by_id=by_id)
-    origin, mse, mae, residuals, spread, held, rates = zip(*shares, strict=True)
-    return Evaluation(
-        sums=sums,
-        origin=np.concatenate(origin),
-        mse=np.concatenate(mse),
-        mae=np.concatenate(mae),
-        residuals=None if ours.residuals is None else _concatenated(residuals),
-        spread=None if ours.spread is None else _concatenated(spread),
-        held=None if ours.held is None else _concatenated(held),
-        windows_per_s=sum(rates),
-        relative=relative,
-        intervals=intervals,
-        load=UNKNOWN,
-        by_id=by_id,
-    )
+        return whole
+    parts, rates = zip(*shares, strict=True)
+    joined = zip(columns, zip(*parts, strict=True), strict=True)
+    own: dict[str, Any] = {name: _concatenated(column) for name, column in joined}
+    return replace(whole, **own, windows_per_s=sum(rates))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -114,64 +115,54 @@ class HeldOutBlock:
     weights: Mapping[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Residuals:
+class Residuals(NamedTuple):
     """Residuals (W, h, C, K) of windows in order of time, z-scores, NaN where not observed.
 
     `spread` (W, 1, C) is the spread of each window, `positions` (W,) its place in the split, `origins` (W,) the row of
-    its first target. `held` (W, h, C) are targets on a limit that intervals reach, and so cover. `series` (W,) are the
-    series of a panel.
+    its first target. `covered` (W, h, C) are targets on a limit that intervals reach, and so cover whatever their
+    width. `series` (W,) are the series of a panel.
     """
 
     values: Tensor
     spread: Tensor
     positions: Tensor
     origins: Tensor
-    held: Tensor | None = None
+    covered: Tensor
     series: Tensor | None = None
 
     @classmethod
-    def of(cls, evaluation: Evaluation, positions: np.ndarray, windows: Windows) -> "Residuals":
-        """Return the residuals that an evaluation kept, of windows at these positions in the split `windows`."""
+    def of(cls, evaluation: Evaluation, windows: Windows, positions: np.ndarray | None = None) -> "Residuals":
+        """Return the residuals that an evaluation kept, of windows at these positions in the split `windows`.
+
+        None: those that an evaluation of the whole split keeps.
+        """
         assert evaluation.residuals is not None
         assert evaluation.spread is not None
-        places = torch.from_numpy(positions)
+        assert evaluation.held is not None
+        kept = residual_places(len(windows), windows.horizon, windows.num_targets)
+        places = kept if positions is None else torch.from_numpy(positions)
         origins = windows.starts.cpu()[places] + windows.context_length
-        held = None if evaluation.held is None else torch.from_numpy(evaluation.held)
         series = None if windows.panel is None else windows.panel.series.cpu()[origins]
-        values, spread = torch.from_numpy(evaluation.residuals), torch.from_numpy(evaluation.spread)
-        return cls(values, spread, places, origins, held, series)
+        values, spread, covered = map(torch.from_numpy, (evaluation.residuals, evaluation.spread, evaluation.held))
+        return cls(values, spread, places, origins, covered, series)
 
     @classmethod
     def joined(cls, parts: "Sequence[Residuals]") -> "Residuals":
         """Return the residuals of several parts."""
-        return cls(
-            torch.cat([part.values for part in parts]),
-            torch.cat([part.spread for part in parts]),
-            torch.cat([part.positions for part in parts]),
-            torch.cat([part.origins for part in parts]),
-            torch.cat([part.covered for part in parts]),
-            None if parts[0].series is None else torch.cat([part.series for part in parts if part.series is not None]),
-        )
+        columns = zip(*parts, strict=True)
+        return cls._make(None if column[0] is None else torch.cat(column) for column in columns)
 
     def within(self, part: range) -> "Residuals":
         """Return the residuals of the windows at the positions `part`."""
-        kept = (self.positions >= part.start) & (self.positions < part.stop)
-        return self._at(kept)
+        return self._at((self.positions >= part.start) & (self.positions < part.stop))
 
     def _at(self, kept: Tensor) -> "Residuals":
-        held, series = self.covered[kept], None if self.series is None else self.series[kept]
-        return Residuals(self.values[kept], self.spread[kept], self.positions[kept], self.origins[kept], held, series)
-
-    @property
-    def covered(self) -> Tensor:
-        """Targets that intervals cover whatever their width, (W, h, C)."""
-        return torch.zeros_like(self.values[..., 0], dtype=torch.bool) if self.held is None else self.held
+        return Residuals._make(None if part is None else part[kept] for part in self)
 
     @property
     def scored_values(self) -> Tensor:
         """The residuals by which intervals are calibrated: those of covered targets are as if on the median."""
-        if self.held is None or not self.held.any():
+        if not self.covered.any():
             return self.values
         moved = self.values - middle(self.values)[..., None]
         return torch.where(self.covered[..., None] & self.values.isfinite(), moved, self.values)
@@ -216,7 +207,7 @@ class Residuals:
         if values.shape[-1] > 1:
             median = middle(values)[..., None]
             values = median + scale[..., None] * (values - median)
-        return replace(self, values=values, spread=self.spread * scale)
+        return self._replace(values=values, spread=self.spread * scale)
 
 
 @dataclass(frozen=True)
@@ -235,7 +226,7 @@ class HeldOut:
 
     def after(self, training: Residuals) -> "HeldOut":
         """Return the residuals with those of training windows, forecast by maps that other windows fitted."""
-        training = replace(training, positions=torch.full_like(training.positions, BEFORE))
+        training = training._replace(positions=torch.full_like(training.positions, BEFORE))
         residuals = Residuals.joined([training, self.residuals])
         return replace(self, residuals=residuals, num_training=len(training.values))
 
@@ -302,11 +293,8 @@ def best_power(forecaster: Forecaster, train: Windows, batch_size: int, limits: 
     windows = train.thinned(min(every, train.horizon))
     latest = max(LEAST_KEPT, MAX_SELECTING // (train.horizon * train.num_targets))
     windows = replace(windows, starts=windows.starts[-latest:])
-    places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
-    residuals = Residuals.of(
-        evaluate(forecaster, windows, batch_size, keep_residuals=True, limits=limits), places, windows
-    )
-    size, residuals = residuals.sizes()
+    evaluation = evaluate(forecaster, windows, batch_size, keep_residuals=True, limits=limits)
+    size, residuals = Residuals.of(evaluation, windows).sizes()
     if len(size) < LEAST_KEPT:
         return 0.0
     return _best_power(residuals, size, ())
@@ -360,7 +348,7 @@ def held_out(
             block = replace(windows, starts=windows.starts[torch.from_numpy(positions).to(windows.starts.device)])
             evaluation = evaluate(forecaster, block, batch_size, keep_residuals=True, group=group, limits=limits)
             if group.leads:
-                parts.append(Residuals.of(evaluation, positions, windows))
+                parts.append(Residuals.of(evaluation, windows, positions))
     finally:
         network.load_state_dict(own)
     method = CROSS_FITTING if any(one.block.is_selected for one in held_out_blocks) else NOT_SELECTED
@@ -369,6 +357,5 @@ def held_out(
 
 def split_residuals(evaluation: Evaluation, windows: Windows, *, selected: bool) -> HeldOut:
     """Return the residuals of an evaluation of `windows`, which `selected` the weights of the forecaster or not."""
-    places = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
-    residuals = Residuals.of(evaluation, places, windows)
+    residuals = Residuals.of(evaluation, windows)
     return HeldOut(residuals, IN_SAMPLE if selected else NOT_SELECTED, len(windows), halves(windows))

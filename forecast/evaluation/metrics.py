@@ -75,8 +75,6 @@ class ErrorSums:
 
     def over(self, group: Group) -> "ErrorSums":
         """Return the sums over the windows of all processes, bitwise equal on each of them."""
-        if group.size == 1:
-            return self
         return ErrorSums(*group.total(torch.stack([self.squared, self.absolute, self.count])))
 
     @property
@@ -256,8 +254,6 @@ class RelativeSums:
 
     def over(self, group: Group) -> "RelativeSums":
         """Return the sums over the windows of all processes, bitwise equal on each of them."""
-        if group.size == 1:
-            return self
         return RelativeSums(self.units, *group.total(torch.stack([self.level, self.symmetric])))
 
     def scores(self, errors: ErrorSums) -> Scores:

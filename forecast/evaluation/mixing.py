@@ -101,8 +101,6 @@ class MixingSums:
 
     def over(self, group: Group) -> "MixingSums":
         """Return the sums over the windows of all processes, bitwise equal on each of them."""
-        if group.size == 1:
-            return self
         whole = group.total(torch.cat([self.squared, self.absolute, self.count[None]]))
         return MixingSums(whole[:3], whole[3:-1], whole[-1], self.shrinkage)
 
@@ -226,8 +224,6 @@ class QuantileSums:
 
     def over(self, group: Group) -> "QuantileSums":
         """Return the sums over the windows of all processes, bitwise equal on each of them."""
-        if group.size == 1:
-            return self
         whole = group.total(torch.cat([self.losses, self.count[None]]))
         return QuantileSums(self.levels, whole[:-1], whole[-1], self.median.over(group))
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from forecast.common.group import ALONE, Group
@@ -13,7 +12,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.windows import Batch, Windows
 from forecast.evaluation.adaptive import Adaptive
 from forecast.evaluation.baselines import BASELINES, REQUESTED, SeasonalNaive
-from forecast.evaluation.evaluate import Forecaster, Row, evaluate, residual_places
+from forecast.evaluation.evaluate import Forecaster, Row, evaluate
 from forecast.evaluation.holdout import HeldOut, HeldOutBlock, Residuals, best_power, held_out, split_residuals
 from forecast.evaluation.intervals import middle
 from forecast.evaluation.limits import Limits, closed_states
@@ -151,16 +150,10 @@ class _Scorer:
         if not timed:  # the board draws those of the model
             validation = replace(validation, residuals=None, spread=None, held=None)
         row = Row(validation, scored, calibration, adaptive)
-        return (
-            row
-            if residuals is None
-            else replace(
-                row,
-                calibrated_by=residuals.method,
-                calibration_windows=residuals.num_windows,
-                training_windows=residuals.num_training,
-            )
-        )
+        if residuals is None:
+            return row
+        method, count, training = residuals.method, residuals.num_windows, residuals.num_training
+        return replace(row, calibrated_by=method, calibration_windows=count, training_windows=training)
 
     def _adapted(self, residuals: HeldOut, trained: tuple[float, ...]) -> tuple[Adaptive | None, HeldOut]:
         """Return the form of the intervals that follows past errors or the series, and its residuals; None: neither."""
@@ -205,9 +198,8 @@ class _Scorer:
         """Return the residuals of the training windows with these first rows."""
         train = self.data.parts["train"]
         windows = replace(train, starts=starts.to(train.starts.device))
-        kept = residual_places(len(windows), windows.horizon, windows.num_targets).numpy()
         size, limits = self.data.evaluation_batch_size, self.limits
-        return Residuals.of(evaluate(forecaster, windows, size, keep_residuals=True, limits=limits), kept, windows)
+        return Residuals.of(evaluate(forecaster, windows, size, keep_residuals=True, limits=limits), windows)
 
 
 def _at_most(windows: Windows, most: int) -> Windows:
@@ -218,10 +210,8 @@ def _at_most(windows: Windows, most: int) -> Windows:
 def limits_of_data(data: ForecastData, *, reads_known: bool = True) -> Limits:
     """Return the limits of the targets in the training rows, original units; `reads_known` adds closed steps."""
     targets, rows = data.source.targets, data.train_rows
-    values, observed = data.training_values(targets), None
-    if (seen := data.source.series.observed_of(targets, rows)) is not None:
-        observed = np.asarray(seen)
     series = data.source.series
+    values, observed = data.training_values(targets), series.observed_of(targets, rows)
     limits = Limits.fit(values, seasonal_period(series.frequency), observed)
     limits = limits.within([series.bounds.of_target(name) for name in targets])
     if not data.source.roles.known or not reads_known or not (limits.lower == 0).all():

@@ -54,7 +54,8 @@ class SeriesSums:
 
         Targets where `observed` is False are ignored.
         """
-        scale, mean = (torch.as_tensor(table, device=point.device)[series][:, None] for table in self._tables())
+        tables = (self.units.scale, self.units.mean)
+        scale, mean = (torch.as_tensor(table, device=point.device)[series][:, None] for table in tables)
         truth, forecast = future.double() * scale + mean, point.double() * scale + mean
         tiny = torch.finfo(torch.float32).eps * mean.abs()
         truth, forecast = (torch.where(values.abs() <= tiny, 0.0, values) for values in (truth, forecast))
@@ -74,13 +75,8 @@ class SeriesSums:
         for name, values in terms.items():
             getattr(self, name).index_add_(0, series, torch.where(seen, values, 0.0).sum(1))
 
-    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.units.scale, self.units.mean
-
     def over(self, group: Group) -> "SeriesSums":
         """Return the sums over the windows of all processes, bitwise equal on each of them."""
-        if group.size == 1:
-            return self
         return SeriesSums(self.units, *group.total(torch.stack([getattr(self, name) for name in _TERMS])))
 
     def pooled(self) -> Scores:

@@ -30,7 +30,6 @@ COLUMNS_SHOWN = 12
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m forecast.predict",
         description="Forecast the steps after the last row of a table, with dates, in original units; draw a picture.",
@@ -271,10 +270,11 @@ def _predict_folder(options: argparse.Namespace, asked: Asked) -> None:
         raise InputError(f"{output}: the forecasts of a folder go to a folder: name one with --output")
     if source.resolve() in (output.resolve(), *output.resolve().parents):
         raise InputError(f"{output}: --output is in the folder --input: choose another output")
-    from forecast.predict.blocks import Blocks, run_folder
+    from forecast.predict.blocks import Blocks
+    from forecast.runs.run import Run
 
-    run = run_folder(*(options.run or ["latest"]))
-    blocks = Blocks(run, str(source.absolute()), str(output.absolute()), asked.question())
+    run = Run.open_and_say(*(options.run or ["latest"])).path.absolute()
+    blocks = Blocks(str(run), str(source.absolute()), str(output.absolute()), asked.question())
     series, files, now = blocks.forecast(options.engine, options.workers, options.address)
     earlier = f", {files - now:,} of them from earlier" if now < files else ""
     print(f"{output}: {series:,} series in {files:,} files{earlier}")
@@ -352,11 +352,7 @@ def _predict_panel(
     mean = f", ensemble mean of {count} runs" if count > 1 else ""
     steps = f"{len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on"
     print(f"{output}: {steps}{mean}; picture: {picture}")
-    for text in (outcome.interval_line(), outcome.ended_earlier()):
-        if text:
-            print(text)
-    for text in outcome.warnings:
-        print(f"WARNING: {text}")
+    _print_lines(outcome.warnings, outcome.interval_line(), outcome.ended_earlier())
 
 
 def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemble: str) -> None:
@@ -377,16 +373,18 @@ def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemb
     outcome.complete(output, layout, picture)
     steps = f"{len(values)} steps, {values.index[0]} to {values.index[-1]}"
     print(f"{output}: {steps}{quantile}{ensemble}; picture: {picture}")
-    for text in (outcome.interval_line(), not_drawn(picture, list(values.columns))):
-        if text:
-            print(text)
-    for text in outcome.warnings:
-        print(f"WARNING: {text}")
+    _print_lines(outcome.warnings, outcome.interval_line(), not_drawn(picture, list(values.columns)))
+
+
+def _print_lines(warnings: Sequence[str], *lines: str | None) -> None:
+    """Print the lines that are not None, then the warnings."""
+    for text in (*filter(None, lines), *(f"WARNING: {warning}" for warning in warnings)):
+        print(text)
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble | PanelForecaster":
+    from forecast.predict.ensemble import load_run, mean_of_runs
     from forecast.predict.forecaster import Forecaster
-    from forecast.predict.panel import PanelForecaster, is_of_panel
     from forecast.runs.run import Run
 
     if model is not None and attention is not None:
@@ -398,15 +396,10 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
             raise InputError(f"--model {model}: belongs to one run: give one --run, or leave out --model")
         if attention is not None:
             raise InputError(f"--attention {attention}: needs one run: give one --run, or leave out --attention")
-        from forecast.predict.ensemble import mean_of_runs
-
         return mean_of_runs([Run.open_and_say(run).path for run in runs])
     if model is not None:
         return Forecaster.load_exported(model, runs[0] if runs else None)
-    folder = Run.open_and_say(runs[0])
-    if not is_of_panel(folder.path):
-        return Forecaster.load(folder.path, attention)
-    return PanelForecaster.load(folder.path, attention)
+    return load_run(Run.open_and_say(runs[0]).path, attention)
 
 
 def _with_template(error: "MissingKnown", output: Path, inputs: Sequence[Path]) -> str:
@@ -449,7 +442,6 @@ def _file_of(forecaster: "Forecaster") -> str:
     from forecast.common.files import read_json
     from forecast.runs.run import RESULT
 
-    assert forecaster.path is not None
     data = read_json(forecaster.path / RESULT)["data"]
     return str(data["name"] if data["path"] is None else Path(data["path"]).name)
 

@@ -1,7 +1,6 @@
 """The answer of a trained model to a question: forecast, intervals, naive forecast, warnings."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -21,6 +20,7 @@ from forecast.predict.contexts import TrainedModel
 from forecast.predict.explanation import Explained
 from forecast.predict.exported import Exported
 from forecast.predict.forecast import Forecast, Question
+from forecast.predict.input import ids_of
 from forecast.tables.series import Series
 
 MAX_PAST = 96
@@ -28,14 +28,6 @@ MAX_PAST = 96
 
 MAX_CELLS = 2048
 """Largest number of earlier forecasts times targets, so that a wide table takes no longer."""
-
-
-@dataclass(frozen=True)
-class _Scale:
-    """The scale (1, 1, C_out) of adaptive intervals, from a number of earlier forecasts."""
-
-    value: Tensor
-    forecasts: int
 
 
 def answers(forecaster: TrainedModel, several: Sequence[Series], question: Question) -> list[Forecast]:
@@ -65,17 +57,15 @@ def _answer(
 ) -> Forecast:
     """Return the forecast after a series from the model's `output` (1, h, C_out) or (1, h, C_out, K)."""
     limits = limits_of(forecaster, context)
-    if limits is not None:
-        output = limits.clip(output)
+    output = limits.clip(output)
     values, targets = middle(output)[0].numpy(), forecaster.targets
     if question.is_plain:
         check_forecast(values, dates, targets)
         return Forecast(pd.DataFrame(values, index=dates, columns=targets))
     found, form, past = _quantiles(forecaster, series, context, output, question)
-    if limits is not None:
-        limits = limits.near(middle(output), _spread(forecaster, context))
-        found = torch.stack([limits.end(*pair) for pair in zip(found.unbind(-1), question.quantiles, strict=True)], -1)
-    quantiles = found[0].numpy()
+    limits = limits.near(middle(output), _spread(forecaster, context))
+    ends = [limits.end(*pair) for pair in zip(found.unbind(-1), question.quantiles, strict=True)]
+    quantiles = torch.stack(ends, -1)[0].numpy()
     if question.quantile is not None:
         values = quantiles[..., -1]
     frames = []
@@ -95,8 +85,7 @@ def explained(forecaster: TrainedModel, series: Series) -> Explained:
         several = (
             [windows] if forecaster.batch is None else [windows.rows(slice(k, k + 1)) for k in range(len(windows.past))]
         )
-        output = middle(torch.cat([forecaster.model(*each) for each in several]))
-        return output if limits is None else limits.clip(output)
+        return limits.clip(middle(torch.cat([forecaster.model(*each) for each in several])))
 
     return Explained(forecaster.contract, context, dates, forward)
 
@@ -112,8 +101,9 @@ def _quantiles(
             raise InputError(f"adaptive: {found}: give more rows, or leave out adaptive")
         return forms.plain.quantiles(output, spread, question.quantiles), f"plain form: {found}", ()
     assert forms.adaptive is not None
-    scaled = stretched(output, found.value), spread * found.value
-    return forms.adaptive.calibration.quantiles(*scaled, question.quantiles), "", (found.forecasts,)
+    scale, forecasts = found
+    scaled = stretched(output, scale), spread * scale
+    return forms.adaptive.calibration.quantiles(*scaled, question.quantiles), "", (forecasts,)
 
 
 EXPORTED = "an exported model has no past errors"
@@ -123,8 +113,8 @@ NOT_FOR_THE_MODEL = (EXPORTED, USELESS, TOO_FEW)
 """Reasons for plain intervals that more rows do not change."""
 
 
-def _scale(forecaster: TrainedModel, series: Series, context: Context, question: Question) -> _Scale | str:
-    """Return the scale of adaptive intervals, or why they are plain."""
+def _scale(forecaster: TrainedModel, series: Series, context: Context, question: Question) -> tuple[Tensor, int] | str:
+    """Return the scale (1, 1, C_out) of adaptive intervals and its number of forecasts, or why they are plain."""
     adaptive, horizon = forecaster.forms.adaptive, forecaster.horizon
     if adaptive is None:
         return USELESS
@@ -137,16 +127,12 @@ def _scale(forecaster: TrainedModel, series: Series, context: Context, question:
     errors = RowErrors(adaptive.typical)
     if len(origins):
         windows = forecaster.earlier(series, origins, context.future_known)
-        with torch.inference_mode():
-            forecast = middle(forecaster.model(*windows))
-        limits = limits_of(forecaster, windows)
-        forecast = forecast if limits is None else limits.clip(forecast)
-        residuals = _residuals(forecaster, series, origins, forecast)
+        residuals = _residuals(forecaster, series, origins, point_forecasts(forecaster, windows))
         errors.add(torch.from_numpy(origins), residuals, _spread(forecaster, windows))
     size, known = errors.before(torch.tensor([end]))
     if not bool(known.all()):
         return f"the input has fewer than {horizon} rows with earlier forecasts, after training and one look-back"
-    return _Scale(adaptive.scale(size), len(origins))
+    return adaptive.scale(size), len(origins)
 
 
 def _residuals(forecaster: TrainedModel, series: Series, origins: np.ndarray, forecast: Tensor) -> Tensor:
@@ -160,10 +146,14 @@ def _residuals(forecaster: TrainedModel, series: Series, origins: np.ndarray, fo
     return torch.from_numpy(known) - forecast
 
 
-def limits_of(forecaster: TrainedModel, context: Context) -> WindowLimits | None:
-    """Return the limits of the forecasts of windows, original units; None if the model knows none."""
-    if forecaster.facts is None:
-        return None
+@torch.inference_mode()
+def point_forecasts(forecaster: TrainedModel, windows: Context) -> Tensor:
+    """Return the point forecasts of windows within their limits, shape (B, h, C_out), original units."""
+    return limits_of(forecaster, windows).clip(middle(forecaster.model(*windows)))
+
+
+def limits_of(forecaster: TrainedModel, context: Context) -> WindowLimits:
+    """Return the limits of the forecasts of windows, original units."""
     count = len(forecaster.targets)
     observed = None if context.past_observed is None else context.past_observed[..., :count]
     return forecaster.facts.limits.at(
@@ -202,9 +192,8 @@ def _earlier_origins(forecaster: TrainedModel, series: Series) -> np.ndarray:
 def _is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
     """Return which rows (N,) are later than the last training row; none if their times cannot be compared with it."""
     index = pd.DatetimeIndex(series.frame.index)
-    facts = None if forecaster.facts is None else forecaster.facts.calibration
     clock = forecaster.contract.clock
-    last = pd.DatetimeIndex([(facts or {}).get("last_training_row", index[-1])])
+    last = pd.DatetimeIndex([forecaster.facts.calibration.get("last_training_row", index[-1])])
     own, trained = clock.comparable(index), clock.comparable(last)
     if (own.tz is None) != (trained.tz is None):
         return np.zeros(len(index), bool)
@@ -213,13 +202,9 @@ def _is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
 
 def warnings_of(forecaster: TrainedModel, series: Series) -> list[str]:
     """Return warnings about look-back and horizon of a checked series and about the model, in words."""
-    facts = forecaster.facts
-    if facts is None:
-        return []
-    warnings = facts.warnings() if forecaster.attention is None else []  # its errors are of the attention of training
-    limits = facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
-    warnings += _look_back_warnings(forecaster, series, limits)
-    return [*warnings, *_horizon_warnings(forecaster, series)]
+    limits = forecaster.facts.training_range.of([*forecaster.channels, *forecaster.known_range.columns])
+    past = _look_back_warnings(forecaster, series, limits)
+    return [*forecaster.facts.warnings(), *past, *_horizon_warnings(forecaster, series)]
 
 
 def known_warnings(forecaster: TrainedModel, series: Series) -> list[str]:
@@ -239,7 +224,6 @@ def _look_back_warnings(
 
 
 def _horizon_warnings(forecaster: TrainedModel, series: Series, margin: float = MARGIN) -> list[str]:
-    """Return warnings about the known numbers of the horizon."""
     limits = forecaster.known_range
     if not limits.columns:
         return []
@@ -255,6 +239,18 @@ def naive_forecast(series: Series, targets: list[str], frequency: str, dates: pd
     values, step = series.frame[targets].to_numpy(np.float64), np.arange(len(dates))
     period = _period(series, frequency)
     return pd.DataFrame(values[len(values) + step % period - period], index=dates, columns=targets)
+
+
+def seasonal_naive(series: Series, stops: np.ndarray, targets: list[str], period: int, horizon: int) -> np.ndarray:
+    """Return the seasonal naive forecast from the rows `stops` (S,) on, (S, h, C): the newest value at the same phase.
+
+    It is the last value where a series is shorter than a season.
+    """
+    values = series.frame[targets].to_numpy(np.float64)
+    step = np.arange(horizon)
+    rows = stops[:, None] + step % period - period
+    rows = np.where(rows < ids_of(series).offsets[:-1][:, None], stops[:, None] - 1, rows)
+    return values[rows]
 
 
 def naive_name(series: Series, frequency: str) -> str:

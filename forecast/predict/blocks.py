@@ -17,19 +17,19 @@ from forecast.predict.ensemble import load
 from forecast.predict.forecast import Question
 from forecast.predict.known import MissingKnown
 from forecast.predict.panel import BATCH, PanelForecaster
-from forecast.runs.run import Run
 from forecast.tables.blocks import MOST_FILES, count_rows, read_block, sort_into
 from forecast.tables.formats.folders import Folder
 from forecast.tables.writing import write_table
 
 if TYPE_CHECKING:
-    from forecast.predict.ensemble import Ensemble
-    from forecast.predict.forecaster import Forecaster
+    pass
 
 CONTENT = "_blocks.json"
 """File of the output folder that says what its forecasts are of; readers of Parquet folders pass over it."""
 
 _SORTED = ".sorted"
+
+_loaded = lru_cache(maxsize=2)(load)
 
 
 def predict_frame(
@@ -74,11 +74,6 @@ def _forecast(path: str, frame: pd.DataFrame, question: Question, source: str, b
         return model.forecast_of(frame, None, question)[1].wide().reset_index()
     found = model.answer(model.checked(frame, source), question, batch=batch)
     return found.table(model.decimals, naive=False, whole=model.whole)
-
-
-@lru_cache(maxsize=2)
-def _loaded(path: str) -> "Forecaster | Ensemble | PanelForecaster":
-    return load(path)
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,6 @@ class Blocks:
 
     def _check_output(self, folder: Folder, model: PanelForecaster) -> None:
         """Say in the output folder what its forecasts are of; refuse a folder with forecasts of something else."""
-        assert model.facts is not None
         content: dict[str, Any] = {
             "weights": model.facts.weights,
             "question": asdict(self.question),
@@ -165,8 +159,3 @@ class Blocks:
                 f"{self.output}: has forecasts of another model, input or option: choose another --output, or remove it"
             )
         write_json(path, content)
-
-
-def run_folder(run: str) -> str:
-    """Return the absolute folder of a finished run."""
-    return str(Run.open_and_say(run).path.absolute())

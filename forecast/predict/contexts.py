@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,14 +18,15 @@ from forecast.data.contract import DataContract
 from forecast.data.scaler import Scaler, SeriesScaler
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.adaptive import Forms
+from forecast.model.informer import Informer
 from forecast.model.original_units import Context
 from forecast.model.presets import Sizes
 from forecast.predict.exported import Exported
-from forecast.predict.facts import ModelFacts, check_manifest
+from forecast.predict.facts import ModelFacts, check_manifest, forms_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.known import gather_known, with_unread
 from forecast.predict.shown import Shown
-from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, RESULT, TIME_BUDGET, Architecture
+from forecast.runs.run import CHANGED, DAMAGE, MANIFEST, RESULT, TIME_BUDGET, Architecture, Run
 from forecast.tables.labels import decode_labels
 from forecast.tables.repair import Policies
 from forecast.tables.series import Ahead, Series
@@ -37,13 +38,19 @@ A model of quantiles gives all of them, (B, h, C_out, K).
 """
 
 
+def is_of_panel(run: Path) -> bool:
+    """Return whether a run folder has a model of many series."""
+    data = Run(run).manifest().get("data")
+    return isinstance(data, dict) and bool(data.get("id_columns"))
+
+
 @dataclass(frozen=True, repr=False)
 class TrainedModel(Shown):
     """A model, the contract on the tables that it forecasts, and what its run says about it."""
 
     model: Model = field(repr=False)
     contract: DataContract
-    facts: ModelFacts | None = field(default=None, repr=False)
+    facts: ModelFacts = field(repr=False)
 
     @classmethod
     def of_manifest(
@@ -70,6 +77,18 @@ class TrainedModel(Shown):
             reason = f"it has no {reason}" if isinstance(error, KeyError) else reason
             raise InputError(f"{where}: does not fit the model ({reason}): {CHANGED}") from None
 
+    @classmethod
+    def of_run(cls, run: Run, attention: str | None, model: Callable[[Informer, Scaler | SeriesScaler], Model]) -> Self:
+        """Return the trained model of a run; `attention` replaces that of training."""
+        if attention is None:
+            network = run.load_model()
+        else:
+            from forecast.predict.transplanted import transplanted  # here: it reads the configuration of a mechanism
+
+            network = transplanted(run, attention)
+        forms = partial(forms_of_run, run.path, attention=attention)
+        return cls.of_manifest(run.manifest(), partial(model, network), run.path / MANIFEST, forms, attention)
+
     @property
     def result(self) -> dict[str, Any]:
         """The content of `result.json` of the run: scores, speed, and what was trained on.
@@ -77,7 +96,6 @@ class TrainedModel(Shown):
         A training with `time_budget` adds `time_budget`: how the time was spent.
         """
         result = self._content(RESULT)
-        assert self.path is not None
         spent = read_json(self.path / TIME_BUDGET)
         return result if spent is None else {**result, "time_budget": spent}
 
@@ -122,12 +140,12 @@ class TrainedModel(Shown):
         return self.contract.horizon
 
     @property
-    def path(self) -> Path | None:
-        return None if self.facts is None else self.facts.path
+    def path(self) -> Path:
+        return self.facts.path
 
     @property
     def attention(self) -> str | None:
-        return None if self.facts is None else self.facts.attention
+        return self.facts.attention
 
     @property
     def least_context(self) -> int:
@@ -173,7 +191,6 @@ class TrainedModel(Shown):
     @cached_property
     def forms(self) -> Forms:
         """The interval forms of the model; raise InputError if it has none."""
-        assert self.facts is not None
         return self.facts.read_calibration()
 
     def context(
@@ -216,10 +233,9 @@ class TrainedModel(Shown):
 
     @cached_property
     def known_range(self) -> TrainingRange:
-        """The limits of the known numbers in training; none without facts about the run."""
-        limits = None if self.facts is None else self.facts.training_range
+        """The limits of the known numbers in training."""
         read = [name for name in self.contract.encoder.numbers if name not in self.contract.unread]
-        return TrainingRange.nothing() if limits is None else limits.of(read)
+        return self.facts.training_range.of(read)
 
     def known_ahead(self, series: Series) -> pd.DataFrame:
         """Return the known covariates of the steps after a checked series, shape (h, K), labels as text."""

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.predict.contexts import TrainedModel
+from forecast.predict.contexts import TrainedModel, is_of_panel
 from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.history import Origins
-from forecast.predict.panel import PanelForecaster, is_of_panel
+from forecast.predict.panel import PanelForecaster
 from forecast.predict.rolling import Rolling, blocks_of_series
 from forecast.predict.scores import network_forecasts, origins_of, score_table
 from forecast.predict.shown import Shown
@@ -121,7 +121,7 @@ class Ensemble(Shown):
         """Draw the mean forecast after `frame`; see `Forecaster.plot`."""
         from forecast.predict.plot import plot_forecast  # here, since it imports what draws
 
-        return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
+        return plot_forecast(self.forecast_of, frame, known, Question(tuple(levels)), truth, axes)
 
     def backtest(
         self,
@@ -251,5 +251,9 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
     place = Path(paths[0])
     if str(path) != "latest" and place.suffix in FORMATS and not place.is_dir():
         return Forecaster.load_exported(place)
-    folder = Run.open(paths[0]).path
-    return PanelForecaster.load(folder) if is_of_panel(folder) else Forecaster.load(folder)
+    return load_run(Run.open(paths[0]).path)
+
+
+def load_run(folder: Path, attention: str | None = None) -> Forecaster | PanelForecaster:
+    """Load the finished run in a folder, of one series or of many; `attention` as for `Forecaster.load`."""
+    return (PanelForecaster if is_of_panel(folder) else Forecaster).load(folder, attention)

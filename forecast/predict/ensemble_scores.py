@@ -18,7 +18,6 @@ from forecast.evaluation.interval_scores import SCORED
 from forecast.evaluation.intervals import Calibration, middle
 from forecast.evaluation.metrics import skill
 from forecast.evaluation.scoring import network_forecaster, scaled_limits, units_of
-from forecast.model.presets import Sizes
 from forecast.predict.facts import calibration_of_run
 from forecast.runs.results import PARTS
 from forecast.runs.resume import differences, read_config
@@ -102,7 +101,8 @@ class _Members:
         windows = data.parts["test"]
         horizon, series, device = windows.horizon, windows.num_targets, windows.device
         self.forecasters = [network_forecaster(run.load_model().to(device)) for run in runs]
-        stored = [calibration_of_run(run.path, _sizes(run)) for run in runs]
+        sizes = [Architecture.from_dict(run.manifest()["architecture"]).sizes for run in runs]
+        stored = [calibration_of_run(run.path, own) for run, own in zip(runs, sizes, strict=True)]
         self.calibrations = [Calibration(one.default.scores.to(device), one.default.trained) for one in stored]
         # empty: a member forecasts validation before test, and its intervals are scored on test
         self.past = [
@@ -128,10 +128,6 @@ class _Members:
             return point / len(self.forecasters)
         ends[..., len(self.levels) // 2] = point  # a calibration may move the median, and `predict` does not
         return ends / len(self.forecasters)
-
-
-def _sizes(run: Run) -> Sizes:
-    return Architecture.from_dict(run.manifest()["architecture"]).sizes
 
 
 def member_line(result: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
-from forecast.common.files import PARQUET, TEXT, check_place, replacing
+from forecast.common.files import PARQUET, TEXT, check_place
 
 if TYPE_CHECKING:
     from forecast.predict.explanation import Explained
@@ -59,18 +59,14 @@ def explain(
             raise InputError(f"{path}: no such file: check the path")
         if output.exists() and output.samefile(path):
             raise InputError(f"{output}: --output and --input are the same file: choose another output")
-    from forecast.common.spreadsheet import write_frame
     from forecast.predict.contributions import draw, lines
     from forecast.runs.run import check_not_of_a_run
+    from forecast.tables.writing import write_table
 
     check_not_of_a_run(output, picture)
     explained = _explained(run, source, known, ids)
     table = explained.table(target)
-    with replacing(output) as file:
-        if output.suffix.lower() == TEXT:
-            write_frame(file, table, index=False)
-        else:
-            table.to_parquet(file, index=False)
+    write_table(output, table, index=False)
     name = explained.contract.targets[0] if target is None else target
     draw(picture, table, f"{source.name}: {name}")
     print(*lines(table, name), sep="\n")
@@ -78,7 +74,6 @@ def explain(
 
 
 def _explained(run: str, source: Path, known: Sequence[Path], ids: Sequence[str]) -> "Explained":
-    """Return the forecast to explain."""
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.panel import PanelForecaster
     from forecast.runs.run import Run

@@ -1,7 +1,7 @@
 """Intervals, quantiles and costs of a forecast: what a user asks for, and the answer."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.data.scaler import rounded
 from forecast.evaluation.intervals import interval_levels
+from forecast.tables.panel import Ids
 
 
 @dataclass(frozen=True)
@@ -154,17 +155,87 @@ def mean_of(forecasts: Sequence[Forecast]) -> Forecast:
     """Return the mean of the values and of the interval ends of several forecasts."""
     first = forecasts[0]
     ends = {
-        level: (
-            _mean([other.ends[level][0] for other in forecasts]),
-            _mean([other.ends[level][1] for other in forecasts]),
-        )
+        level: (_mean(one.ends[level][0] for one in forecasts), _mean(one.ends[level][1] for one in forecasts))
         for level in first.ends
     }
     adapted_on = tuple(count for other in forecasts for count in other.adapted_on)
     forms = tuple(form for other in forecasts for form in other.forms)
-    return Forecast(_mean([other.values for other in forecasts]), ends, adapted_on, forms)
+    return Forecast(_mean(one.values for one in forecasts), ends, adapted_on, forms)
 
 
-def _mean(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    mean = np.mean([frame.to_numpy() for frame in frames], axis=0)
-    return pd.DataFrame(mean, index=frames[0].index, columns=frames[0].columns)
+def _mean(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    first, *others = frames
+    mean = np.mean([first.to_numpy(), *(frame.to_numpy() for frame in others)], axis=0)
+    return pd.DataFrame(mean, index=first.index, columns=first.columns)
+
+
+@dataclass(frozen=True)
+class PanelForecast:
+    """The steps after each of S series, in original units.
+
+    Attributes
+    ----------
+    ids
+        The series.
+    dates
+        Shape (S, h): the time of each step.
+    values
+        Shape (S, h, C): the point forecast, or the quantile that was asked for.
+    naive
+        Shape (S, h, C): the seasonal naive forecast.
+    targets, time_column
+        Names of the columns.
+    ends
+        Lower and upper ends of each interval, each (S, h, C), by its level in per cent.
+    """
+
+    ids: Ids
+    dates: list[pd.DatetimeIndex]
+    values: np.ndarray
+    naive: np.ndarray
+    targets: list[str]
+    time_column: str
+    ends: dict[float, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+    def table(self, decimals: dict[str, int], *, naive: bool = True, whole: Sequence[str] = ()) -> pd.DataFrame:
+        """Return a row for each series and step: its id, its time, the targets, the interval ends of each target."""
+        count, horizon, _ = self.values.shape
+        columns = {name: self.values[..., place] for place, name in enumerate(self.targets)}
+        targets = dict(zip(self.targets, self.targets, strict=True))  # of each column
+        for place, target in enumerate(self.targets):
+            own: dict[str, np.ndarray] = {}
+            for level, (lower, upper) in self.ends.items():
+                own |= {f"{target}_lower_{level:g}": lower, f"{target}_upper_{level:g}": upper}
+            if naive:
+                own[f"{target}_naive"] = self.naive
+            columns |= {name: values[..., place] for name, values in own.items()}
+            targets |= dict.fromkeys(own, target)
+        taken = {*self.ids.columns, self.time_column, *self.targets}
+        if clash := [name for name in columns if name in taken and name not in self.targets]:
+            raise InputError(
+                f"{clash[0]!r} is the name of a column of the data and of the forecast: rename the column and train "
+                "again"
+            )
+        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
+        places = {name: decimals[target] for name, target in targets.items() if target in decimals}
+        frame = rounded(frame, places, [name for name, target in targets.items() if target in whole])
+        ids = self.ids.frame(np.repeat(np.arange(count), horizon))
+        return pd.concat([ids, pd.Series(joined(self.dates), name=self.time_column), frame], axis=1)
+
+
+def mean_of_panels(forecasts: Sequence[PanelForecast]) -> PanelForecast:
+    """Return the mean of several forecasts of the same series, and of their interval ends."""
+
+    def mean(arrays: Iterable[np.ndarray]) -> np.ndarray:
+        return np.asarray(np.mean(list(arrays), axis=0))
+
+    ends = {
+        level: (mean(one.ends[level][0] for one in forecasts), mean(one.ends[level][1] for one in forecasts))
+        for level in forecasts[0].ends
+    }
+    return replace(forecasts[0], values=mean(one.values for one in forecasts), ends=ends)
+
+
+def joined(dates: Sequence[pd.DatetimeIndex]) -> pd.DatetimeIndex:
+    """Return the times of all series, one series after the other."""
+    return pd.DatetimeIndex(dates[0].append(list(dates[1:])))

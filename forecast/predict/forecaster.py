@@ -16,34 +16,25 @@ from forecast.common.errors import InputError
 from forecast.data.calendar import future_index
 from forecast.data.known import UNSEEN
 from forecast.data.scaler import Scaler, SeriesScaler
-from forecast.evaluation.adaptive import Forms
 from forecast.model.informer import Informer
 from forecast.model.original_units import OriginalUnits
-from forecast.model.presets import Sizes
 from forecast.predict.answer import answers, explained, known_warnings, warnings_of
-from forecast.predict.contexts import Model, TrainedModel
+from forecast.predict.contexts import Model, TrainedModel, is_of_panel
 from forecast.predict.explanation import Explained
 from forecast.predict.exported import open_exported
-from forecast.predict.facts import calibration_of_text, forms_of_run
+from forecast.predict.facts import calibration_of_text
 from forecast.predict.forecast import Forecast, Question
 from forecast.predict.history import History, Origins, before, read_history
-from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, without_training_options
+from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, with_known, without_training_options
 from forecast.predict.known import rows_at, series_with_unread
 from forecast.predict.rolling import Rolling, blocks_of_series
 from forecast.predict.scores import network_forecasts, origins_of, score_table
-from forecast.runs.run import MANIFEST, Run
+from forecast.runs.run import Run
 from forecast.tables.files import tidy_names
 from forecast.tables.formats.frames import described, from_arrow
 from forecast.tables.labels import decode_labels
-from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN
-from forecast.tables.series import Series, read_known
-
-
-def _transplanted(run: Run, attention: str) -> Informer:
-    from forecast.predict.transplanted import transplanted  # here: it reads the configuration of a mechanism
-
-    return transplanted(run, attention)
+from forecast.tables.series import Series
 
 
 class Forecaster(TrainedModel):
@@ -94,19 +85,15 @@ class Forecaster(TrainedModel):
             If `path` is not a finished run, is damaged, or its weights do not fit `attention`.
         """
         run = Run.open(path)
-        if (run.manifest().get("data") or {}).get("id_columns"):
+        if is_of_panel(run.path):
             raise InputError(
                 f"{run.path}: a model of a long table: forecast with it alone, by forecast.predict or forecast.load"
             )
-        network = run.load_model() if attention is None else _transplanted(run, attention)
 
-        def model(scaler: Scaler | SeriesScaler) -> Model:
+        def model(network: Informer, scaler: Scaler | SeriesScaler) -> Model:
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
-        def forms(sizes: Sizes) -> Forms:
-            return forms_of_run(run.path, sizes, attention)
-
-        return cls.of_manifest(run.manifest(), model, run.path / MANIFEST, forms, attention)
+        return cls.of_run(run, attention, model)
 
     @classmethod
     def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
@@ -120,10 +107,7 @@ class Forecaster(TrainedModel):
         exported = open_exported(path)
         if run is not None:
             exported.check_made_from(Run.open(run))
-
-        def forms(sizes: Sizes) -> Forms:
-            return calibration_of_text(exported.calibration, path, sizes)
-
+        forms = partial(calibration_of_text, exported.calibration, path)
         return cls.of_manifest(exported.facts, lambda _: exported, path, forms)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
@@ -243,7 +227,7 @@ class Forecaster(TrainedModel):
         """
         from forecast.predict.plot import plot_forecast  # here, since it imports what draws
 
-        return plot_forecast(self, frame, known, Question(tuple(levels)), truth, axes)
+        return plot_forecast(self.forecast_of, frame, known, Question(tuple(levels)), truth, axes)
 
     def backtest(
         self,
@@ -305,10 +289,7 @@ class Forecaster(TrainedModel):
             by "column" a part is a column, with "past" a stretch of the look-back; known columns and the calendar are
             parts of both. The rows of one view and time, with those of part "reference", sum to the point forecast.
         """
-        series = frame if isinstance(frame, Series) else self.checked(self._table(frame), "the frame")
-        if known is not None:
-            series = self._with_known(series, known, "the known table")
-        return self.explained(series).table(target)
+        return self.explained(self.series_of(frame, known)).table(target)
 
     def explained(self, series: Series) -> Explained:
         """Return the point forecast of the steps after a checked series, to be explained."""
@@ -382,13 +363,7 @@ class Forecaster(TrainedModel):
         table = from_arrow(table)
         if not isinstance(table, pd.DataFrame):
             raise InputError(f"{source} must be a DataFrame: this is {described(table)}")
-        table, notes = tidy_names(table, source)
-        contract, time_column = self.contract, self.time_column if self.time_column in table.columns else None
-        time_format = contract.reading.time_format.fitting(table, time_column)
-        reading = Reading(time_column, time_format, policies=contract.policies, resampling=contract.reading.resampling)
-        with without_training_options():
-            ahead = read_known(table, contract.roles_to_read, reading, source)
-        return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
+        return with_known(self.contract, series, *tidy_names(table, source), source)
 
     def _with_unknown_noted(self, series: Series) -> Series:
         """Return the series with a note for each label of the horizon that counts and is new to training."""

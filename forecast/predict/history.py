@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.data.calendar import seasonal_period
+from forecast.data.calendar import common_grid, seasonal_period
 from forecast.data.contract import DataContract
 from forecast.predict.contexts import TrainedModel
-from forecast.predict.input import check_columns, time_column_of
+from forecast.predict.input import check_columns, ids_of, reading_as_trained, time_column_of
 from forecast.tables.files import tidy_names
 from forecast.tables.labels import decode_labels
 from forecast.tables.panel import Id
@@ -22,10 +22,8 @@ from forecast.tables.times.calendars import CalendarDays
 from forecast.tables.times.frequency import (
     frequency_offset,
     from_wall_time,
-    grid_places,
     times_from,
     to_wall_time,
-    whole_grid,
 )
 
 Time = str | pd.Timestamp
@@ -233,7 +231,8 @@ def read_history(
     `checked` reads and checks a table as `predict` does. Values after the last origin are only compared with: they may
     be missing, or wrong.
     """
-    whole = _rows_of(_as_written(model.contract, frame, source), model.frequency)
+    series = _as_written(model.contract, frame, source)
+    whole = Rows(series, common_grid(pd.DatetimeIndex(series.frame.index), model.frequency))
     whole_past = History(model, whole, whole, np.empty(0, np.int64))
     wanted = origins.places(whole.grid, model.horizon)
     ready = [whole_past.ready(place) if place else np.empty(0, np.int64) for place in wanted.tolist()]
@@ -267,22 +266,13 @@ def _as_written(contract: DataContract, frame: pd.DataFrame, source: str, roles:
     column = time_column_of(contract, frame, source)
     policies = contract.policies if contract.policies.fills else replace(contract.policies, missing="ffill")
     reading = replace(
-        contract.reading,
-        time_column=column,
-        time_format=contract.reading.time_format.fitting(frame, column),
+        reading_as_trained(contract, frame, column),
         policies=policies,
         last_rows=None,
         kept_rows=2 * len(frame) + 1,  # a fill leaves out the first rows of a late column, and here no row
-        empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
     )
     roles = contract.roles_to_read if roles is None else roles
     return series_from_frame(frame, roles, reading, source, keeps_ids=bool(roles.ids))
-
-
-def _rows_of(series: Series, frequency: str) -> Rows:
-    present = pd.DatetimeIndex(pd.DatetimeIndex(series.frame.index).unique().sort_values())
-    places = grid_places(present, frequency, np.arange(len(present)), "")
-    return Rows(series, pd.DatetimeIndex(whole_grid(present, places, frequency)))
 
 
 def _cut(contract: DataContract, whole: Rows, codes: np.ndarray, last: int, source: str) -> pd.DataFrame:
@@ -344,8 +334,7 @@ def before(history: History, place: int) -> Series:
 def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.ndarray]:
     """Return a panel of the series `codes`, with the rows that forecasts from a place read, and the stops (S,)."""
     series, model, past = history.past.series, history.model, history.past
-    own = series.ids
-    assert own is not None
+    own = ids_of(series)
     reach = max(model.context_length, seasonal_period(model.frequency))
     stops, offsets = past.at(place)[codes], past.offsets
     low = np.maximum(offsets[:-1][codes], stops - reach)

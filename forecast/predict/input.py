@@ -13,7 +13,9 @@ from forecast.common.errors import InputError
 from forecast.data.contract import DataContract
 from forecast.tables.files import read_table, tidy_names
 from forecast.tables.formats.layout import RECOGNIZED
-from forecast.tables.series import Series, series_from_frame
+from forecast.tables.panel import Ids
+from forecast.tables.reading import Reading
+from forecast.tables.series import Series, read_known, series_from_frame
 from forecast.tables.times.calendars import calendar_named
 from forecast.tables.times.forms import holds_times
 from forecast.tables.transposed import upright
@@ -43,6 +45,34 @@ def read_as_trained(contract: DataContract, path: str | os.PathLike[str]) -> pd.
             if set(contract.columns) <= set(tidy_names(table, os.fspath(path))[0].columns):
                 return table
     return read_table(path)
+
+
+def ids_of(series: Series) -> Ids:
+    """Return the ids of a series that is known to be a panel."""
+    assert series.ids is not None
+    return series.ids
+
+
+def reading_as_trained(contract: DataContract, frame: pd.DataFrame, time_column: str | None) -> Reading:
+    """Return how to read a table with this time column as in training."""
+    return replace(
+        contract.reading,
+        time_column=time_column,
+        time_format=contract.reading.time_format.fitting(frame, time_column),
+        empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
+    )
+
+
+def with_known(
+    contract: DataContract, series: Series, table: pd.DataFrame, notes: tuple[str, ...], source: str
+) -> Series:
+    """Return the series with a table of known covariates, whose values count first, and notes on its columns."""
+    column = contract.time_column if contract.time_column in table.columns else None
+    time_format = contract.reading.time_format.fitting(table, column)
+    reading = Reading(column, time_format, policies=contract.policies, resampling=contract.reading.resampling)
+    with without_training_options():
+        ahead = read_known(table, contract.roles_to_read, reading, source)
+    return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
 
 
 class MissingColumns(InputError):
@@ -157,13 +187,10 @@ def _at_frequency(contract: DataContract, frame: pd.DataFrame, source: str, time
     """Return the series at the frequency of training; rows may fit another frequency as well."""
     last_rows, length = contract.reading.last_rows, contract.context_length
     reading = replace(
-        contract.reading,
-        time_column=time_column,
-        time_format=contract.reading.time_format.fitting(frame, time_column),
+        reading_as_trained(contract, frame, time_column),
         last_rows=None if last_rows is None else max(last_rows, length),
         fewer_allowed=True,
         kept_rows=length if contract.policies.masks_past else 0,
-        empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
     )
 
     def read(frequency: str | None) -> Series:

@@ -105,15 +105,22 @@ def series_with_unread(series: Series, encoder: KnownEncoder, unread: Sequence[s
 
 def _places(table: Ahead, times: pd.DatetimeIndex, clock: Clock) -> np.ndarray:
     """Return the place of each time in a table, -1 if it has no such row."""
+    wanted = clock.comparable(times)
+    own = comparable_times(table, wanted, clock)
+    first = np.flatnonzero(~own.duplicated())  # an hour occurs twice in a table of hours for a model of days
+    return np.append(first, -1)[own[first].get_indexer(wanted)]
+
+
+def comparable_times(table: Ahead, wanted: pd.DatetimeIndex, clock: Clock) -> pd.DatetimeIndex:
+    """Return the times of a table as `wanted` has them, on the clock of training; raise InputError if they differ."""
     index = pd.DatetimeIndex(table.frame.index)
     clock.check(index, table.source)
-    own, wanted = clock.comparable(index), clock.comparable(times)
+    own = clock.comparable(index)
     if (own.tz is None) != (wanted.tz is None):
         raise InputError(
             f"{table.source}: only its times, or only those of the input, have a time zone: write both alike"
         )
-    first = np.flatnonzero(~own.duplicated())  # an hour occurs twice in a table of hours for a model of days
-    return np.append(first, -1)[own[first].get_indexer(wanted)]
+    return own
 
 
 def _gap(

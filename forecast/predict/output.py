@@ -12,7 +12,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import write_json
 from forecast.common.tables import Table
 from forecast.data.scaler import rounded
-from forecast.evaluation.coverage import calibrating_windows, worst
+from forecast.evaluation.coverage import calibrating_windows, coverage_warnings, worst
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
@@ -63,7 +63,10 @@ class Outcome:
         first, dates = self.members[0], self.forecast.values.index
         return {
             "program": program_version(),
-            "models": [_model(member) for member in self.members],
+            "models": [
+                {"path": str(one.path), "weights_sha256": one.facts.weights, "attention": one.attention}
+                for one in self.members
+            ],
             "combination": "mean of the models' values and interval ends" if len(self.members) > 1 else None,
             "input": {"file": self.source.name, "sha256": self.hashes[self.source], **_span(self.series.frame.index)},
             "known": [{"file": path.name, "sha256": self.hashes[path]} for path in self.known],
@@ -91,11 +94,7 @@ class Outcome:
         """Return the printed line on the intervals; None without any."""
         if not self.question.levels:
             return None
-        named = " and ".join(f"{level:g} %" for level in self.question.levels)
-        known = ", ".join(coverage.words for coverage in worst(self._calibrations, self.question.levels))
-        alone = "at worst, " if known and len(self.members) > 1 else ""
-        covered = f"; {alone}{known}" if known else "; their coverage is not measured"
-        return f"{named} intervals: {self._windows()}{covered}; {self._form()}"
+        return f"{intervals_words(self.question.levels, self._calibrations, self._windows())}; {self._form()}"
 
     def _form(self) -> str:
         """Return the form of the intervals, by the number of earlier forecasts or the reason for the plain one."""
@@ -109,23 +108,16 @@ class Outcome:
         if len(self.members) > 1:
             which = f", {selected} of them calibrated on windows that also selected the model" if selected else ""
             return f"mean of the intervals of {len(self.members)} runs{which}"
-        windows = [calibrating_windows(each) for each in self._calibrations] or ["windows of validation"]
-        return f"calibrated on {windows[0]}"
+        return f"calibrated on {calibrating_windows(self._calibrations[0])}"
 
     @property
     def _calibrations(self) -> list[Mapping[str, Any]]:
-        """The facts of each model's calibration."""
-        return [
-            member.facts.calibration
-            for member in self.members
-            if member.facts is not None and member.facts.calibration is not None
-        ]
+        return [member.facts.calibration for member in self.members]
 
     @property
     def warnings(self) -> list[str]:
         """The warnings about the input and the models, and about intervals whose coverage is unlike their level."""
-        coverages = worst(self._calibrations, self.question.levels)
-        return [*self.notes, *(text for coverage in coverages if (text := coverage.warning) is not None)]
+        return [*self.notes, *coverage_warnings(self._calibrations, self.question.levels)]
 
     def write(self, output: Path, layout: str) -> None:
         """Write the table to `output`, in the format of its ending, and the sidecar beside it."""
@@ -141,13 +133,21 @@ class Outcome:
             write_table(output, self.table(layout), scores=scores, picture=picture)
 
 
-def scores_of(folders: Sequence[Path | None]) -> list[Table]:
+def intervals_words(levels: Sequence[float], calibrations: Sequence[Mapping[str, Any]], windows: str) -> str:
+    """Return which `windows` calibrate the intervals of one or several models, and what is known of their coverage."""
+    named = " and ".join(f"{level:g} %" for level in levels)
+    known = ", ".join(coverage.words for coverage in worst(calibrations, levels))
+    alone = "at worst, " if known and len(calibrations) > 1 else ""
+    return f"{named} intervals: {windows}; {alone}{known or 'their coverage is not measured'}"
+
+
+def scores_of(folders: Sequence[Path]) -> list[Table]:
     """Return the table of scores of each run; an exported file, and a run that is damaged, has none."""
     from forecast.runs import summary  # imported here: only a workbook has scores
     from forecast.runs.read import damage
     from forecast.runs.run import finished_result
 
-    results = [finished_result(folder) for folder in folders if folder and folder.is_dir() and damage(folder) is None]
+    results = [finished_result(folder) for folder in folders if folder.is_dir() and damage(folder) is None]
     return [
         Table(summary.title(result), summary.HEADINGS, summary.table_rows(result), summary.notes(result))
         for result in results
@@ -179,11 +179,6 @@ def parse_cost(words: Sequence[str]) -> tuple[float, float]:
 
 def _span(index: pd.Index) -> dict[str, Any]:
     return {"rows": len(index), "first": str(index[0]), "last": str(index[-1])}
-
-
-def _model(forecaster: "Forecaster") -> dict[str, Any]:
-    weights = None if forecaster.facts is None else forecaster.facts.weights
-    return {"path": str(forecaster.path), "weights_sha256": weights, "attention": forecaster.attention}
 
 
 def _one_or_all(values: Sequence[Any]) -> Any:

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,30 +15,36 @@ from torch import Tensor
 from forecast.common.errors import InputError
 from forecast.common.finite import check_forecast
 from forecast.data.calendar import seasonal_period
-from forecast.data.scaler import SeriesScaler, rounded
-from forecast.evaluation.adaptive import Forms, stretched
+from forecast.data.scaler import SeriesScaler
+from forecast.evaluation.adaptive import stretched
 from forecast.evaluation.intervals import middle
 from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
-from forecast.model.presets import Sizes
-from forecast.predict.contexts import TrainedModel
+from forecast.predict.answer import seasonal_naive
+from forecast.predict.contexts import TrainedModel, is_of_panel
 from forecast.predict.explanation import Explained
-from forecast.predict.facts import forms_of_run
-from forecast.predict.forecast import Question
+from forecast.predict.forecast import PanelForecast, Question, joined, mean_of_panels
 from forecast.predict.history import History, Origins, around, read_history
-from forecast.predict.input import MissingColumns, check_columns, read_as_trained, without_training_options
+from forecast.predict.input import (
+    MissingColumns,
+    check_columns,
+    ids_of,
+    read_as_trained,
+    reading_as_trained,
+    with_known,
+    without_training_options,
+)
 from forecast.predict.known import series_with_unread
-from forecast.predict.panel_inputs import Inputs, PanelInputs, joined
+from forecast.predict.panel_inputs import PanelInputs
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
-from forecast.runs.run import MANIFEST, Run
+from forecast.runs.run import Run
 from forecast.tables.files import tidy_names
 from forecast.tables.formats.frames import as_frame
 from forecast.tables.labels import decode_labels, label_of
 from forecast.tables.panel import NAMED, Id, Ids, shown_id
-from forecast.tables.reading import Reading
-from forecast.tables.series import Series, only, read_known, series_from_frame
+from forecast.tables.series import Series, only, series_from_frame
 from forecast.tables.transposed import upright
 
 Wanted = str | int | Sequence[str | int | Id]
@@ -62,83 +67,7 @@ class Units(NamedTuple):
 
     def at(self, places: Tensor) -> "Units":
         """Return the units of the series at places (B,)."""
-        static = None if self.static is None else self.static[places]
-        return Units(self.mean[places], self.scale[places], self.codes[places], static)
-
-
-@dataclass(frozen=True)
-class PanelForecast:
-    """The steps after each of S series, in original units.
-
-    Attributes
-    ----------
-    ids
-        The series.
-    dates
-        Shape (S, h): the time of each step.
-    values
-        Shape (S, h, C): the point forecast, or the quantile that was asked for.
-    ends
-        Lower and upper ends of each interval, each (S, h, C), by its level in per cent.
-    naive
-        Shape (S, h, C): the seasonal naive forecast.
-    targets, time_column
-        Names of the columns.
-    """
-
-    ids: Ids
-    dates: list[pd.DatetimeIndex]
-    values: np.ndarray
-    naive: np.ndarray
-    targets: list[str]
-    time_column: str
-    ends: dict[float, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-
-    def table(self, decimals: dict[str, int], *, naive: bool = True, whole: Sequence[str] = ()) -> pd.DataFrame:
-        """Return a row for each series and step: its id, its time, the targets, the interval ends of each target."""
-        count, horizon, _ = self.values.shape
-        columns: dict[str, np.ndarray] = {}
-        for place, name in enumerate(self.targets):
-            columns[name] = self.values[..., place]
-        for place, name in enumerate(self.targets):
-            for level, (lower, upper) in self.ends.items():
-                columns[f"{name}_lower_{level:g}"] = lower[..., place]
-                columns[f"{name}_upper_{level:g}"] = upper[..., place]
-            if naive:
-                columns[f"{name}_naive"] = self.naive[..., place]
-        taken = {*self.ids.columns, self.time_column, *self.targets}
-        if clash := [name for name in columns if name in taken and name not in self.targets]:
-            raise InputError(
-                f"{clash[0]!r} is the name of a column of the data and of the forecast: rename the column and train "
-                "again"
-            )
-        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
-        places = {str(name): decimals[target] for target in decimals for name in frame if _is_of(str(name), target)}
-        frame = rounded(frame, places, [str(name) for target in whole for name in frame if _is_of(str(name), target)])
-        ids = self.ids.frame(np.repeat(np.arange(count), horizon))
-        times = joined(self.dates)
-        return pd.concat([ids, pd.Series(times, name=self.time_column), frame], axis=1)
-
-
-def mean_of_panels(forecasts: Sequence[PanelForecast]) -> PanelForecast:
-    """Return the mean of several forecasts of the same series, and of their interval ends."""
-    ends = {
-        level: tuple(np.mean([one.ends[level][side] for one in forecasts], axis=0) for side in (0, 1))
-        for level in forecasts[0].ends
-    }
-    values = np.mean([one.values for one in forecasts], axis=0)
-    return replace(forecasts[0], values=values, ends={level: (low, high) for level, (low, high) in ends.items()})
-
-
-def _is_of(name: str, target: str) -> bool:
-    return name == target or name.startswith((f"{target}_lower_", f"{target}_upper_", f"{target}_naive"))
-
-
-def is_of_panel(run: Path) -> bool:
-    """Return whether a run folder has a model of many series."""
-    manifest = Run(run).manifest()
-    data = manifest.get("data")
-    return isinstance(data, dict) and bool(data.get("id_columns"))
+        return Units._make(None if part is None else part[places] for part in self)
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,19 +91,7 @@ class PanelForecaster(TrainedModel):
             raise InputError(
                 f"{run.path}: a model of one series, which a model of a long table cannot be averaged with"
             )
-        if attention is None:
-            network = run.load_model()
-        else:
-            from forecast.predict.transplanted import transplanted  # here: it reads the configuration of a mechanism
-
-            network = transplanted(run, attention)
-
-        def forms(sizes: Sizes) -> Forms:
-            return forms_of_run(run.path, sizes, attention)
-
-        loaded = cls.of_manifest(run.manifest(), lambda _: network, run.path / MANIFEST, forms, attention)
-        assert isinstance(loaded, PanelForecaster)
-        return loaded
+        return cls.of_run(run, attention, lambda network, _: network)
 
     @property
     def members(self) -> "tuple[PanelForecaster, ...]":
@@ -182,20 +99,14 @@ class PanelForecaster(TrainedModel):
         return (self, *self.others)
 
     def check_question(self, question: Question) -> None:
-        TrainedModel.check_question(self, question)
-        for other in self.others:
-            other.check_question(question)
+        for member in self.members:
+            TrainedModel.check_question(member, question)
 
     @property
     def scales(self) -> SeriesScaler:
         """The z-scores of each series of training."""
         assert isinstance(self.contract.scaler, SeriesScaler)
         return self.contract.scaler
-
-    @property
-    def decimals(self) -> dict[str, int]:
-        """Decimals of the forecast of each target."""
-        return self.scales.decimals(self.targets)
 
     def read(
         self,
@@ -282,8 +193,7 @@ class PanelForecaster(TrainedModel):
         """
         count = len(self.targets)
         series = self._series(frame, known, ids)
-        assert series.ids is not None
-        scale = self.units_of(series, series.ids.offsets[1:]).scale.numpy()
+        scale = self.units_of(series, ids_of(series).offsets[1:]).scale.numpy()
         return panel_scores(self, series, self.forecast_from, scale[:, None, :count])
 
     def plot(
@@ -340,15 +250,11 @@ class PanelForecaster(TrainedModel):
         self, frame: pd.DataFrame, ids: Wanted, known: pd.DataFrame | None = None, target: str | None = None
     ) -> pd.DataFrame:
         """Return the contributions to the forecast of one series, `ids`, as `Forecaster.explain` does."""
-        series = self.checked(frame, "the frame", ids)
-        if known is not None:
-            series = self._with_known(series, known, "the known table")
-        return self.explained(series).table(target)
+        return self.explained(self._series(frame, known, ids)).table(target)
 
     def explained(self, series: Series) -> Explained:
         """Return the point forecast of the only series of a checked panel, to be explained."""
-        ids = series.ids
-        assert ids is not None
+        ids = ids_of(series)
         if self.others:
             raise InputError("an ensemble: the forecast of one run is explained: name one")
         if len(ids) != 1:
@@ -362,10 +268,10 @@ class PanelForecaster(TrainedModel):
 
         def forward(windows: Context) -> Tensor:
             every = units.at(places.repeat(len(windows.past) // len(places)))
-            found = self._quantiles(Inputs(*windows), every, Question())[..., 0]
+            found = self._quantiles(windows, every, Question())[..., 0]
             return found.double() * every.scale[:, None, :count] + every.mean[:, None, :count]
 
-        return Explained(self.contract, Context(*inputs.at(np.arange(len(stops)))), inputs.dates[0], forward)
+        return Explained(self.contract, inputs.at(np.arange(len(stops))), inputs.dates[0], forward)
 
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
@@ -374,8 +280,7 @@ class PanelForecaster(TrainedModel):
 
         def explained(place: int) -> tuple[Sequence[Id], Explained]:
             series, stops = around(history, place, history.ready(place))
-            assert series.ids is not None
-            return series.ids.names, self._explained(series, stops)
+            return ids_of(series).names, self._explained(series, stops)
 
         return Rolling(history, lambda places: [self._block(history, place, question) for place in places], explained)
 
@@ -403,12 +308,7 @@ class PanelForecaster(TrainedModel):
         ).frame
         check_columns(contract, frame, source)
         column = contract.time_column if contract.time_column in frame.columns else None
-        reading = replace(
-            contract.reading,
-            time_column=column,
-            time_format=contract.reading.time_format.fitting(frame, column),
-            empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
-        )
+        reading = reading_as_trained(contract, frame, column)
         with without_training_options():
             series = series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=True)
         series = series_with_unread(series, contract.encoder, contract.unread)
@@ -428,8 +328,7 @@ class PanelForecaster(TrainedModel):
 
     def _news(self, series: Series) -> list[str]:
         """Return notes on new series, and on static covariates that are missing or new."""
-        ids, static = series.ids, self.contract.static
-        assert ids is not None
+        ids, static = ids_of(series), self.contract.static
         notes = static.encoder.unknown_notes(ids.static)
         if missing := [name for name in static.columns if name not in ids.static or ids.static[name].isna().any()]:
             notes.append(f"static covariates without a value for all series, unknown there: {', '.join(missing)}")
@@ -442,16 +341,14 @@ class PanelForecaster(TrainedModel):
 
     def _asked_for(self, series: Series, source: str, ids: Wanted) -> Series:
         """Return the panel with the series that are asked for; refuse those that are too short."""
-        own = series.ids
-        assert own is not None
+        own = ids_of(series)
         if asked := _joined(ids):
             joined = {",".join(name): place for place, name in enumerate(own.names)}
             if absent := [name for name in asked if name not in joined]:
                 listed = ", ".join(list(joined)[:NAMED])
                 raise InputError(f"--ids {absent[0]}: {source} has no such series, only {listed} …: correct the id")
             series = only(series, np.array(sorted({joined[name] for name in asked})))
-            assert series.ids is not None
-            own = series.ids
+            own = ids_of(series)
         elif own.empty:
             raise InputError(
                 f"{source}, {shown_id(own.columns, own.empty[0])}: no target has a value ({len(own.empty):,} such "
@@ -468,29 +365,18 @@ class PanelForecaster(TrainedModel):
 
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the panel with a table of known covariates, whose values count first."""
-        contract = self.contract
         table, notes = tidy_names(table, source)
-        if not contract.known:
+        if not self.contract.known:
             note = f"{source}: not read: the forecast depends on no known covariates"
             return replace(series, notes=(*series.notes, note))
-        if missing := [name for name in contract.roles.ids if name not in table.columns]:
+        if missing := [name for name in self.contract.roles.ids if name not in table.columns]:
             raise MissingColumns(f"{source} has no column {missing[0]!r}, which identifies the series: add it")
-        column = self.time_column if self.time_column in table.columns else None
-        reading = replace(
-            Reading(column, contract.reading.time_format.fitting(table, column), policies=contract.policies),
-            resampling=contract.reading.resampling,
-        )
-        with without_training_options():
-            ahead = read_known(table, contract.roles_to_read, reading, source)
-        return replace(series, ahead=(replace(ahead, notes=(*notes, *ahead.notes)), *series.ahead))
+        return with_known(self.contract, series, table, notes, source)
 
-    @torch.inference_mode()
     def answer(self, series: Series, question: Question, *, batch: int | None = None) -> PanelForecast:
         """Return the forecast of the steps after each series of a checked panel."""
-        ids = series.ids
-        assert ids is not None
         self.check_question(question)
-        return self.forecast_from(series, ids.offsets[1:], question, batch=batch)
+        return self.forecast_from(series, ids_of(series).offsets[1:], question, batch=batch)
 
     @torch.inference_mode()
     def forecast_from(
@@ -502,11 +388,9 @@ class PanelForecaster(TrainedModel):
         its forecasts may differ.
         """
         if self.others:
-            alone = replace(self, others=())
-            members = (alone, *self.others)
+            members = (replace(self, others=()), *self.others)
             return mean_of_panels([model.forecast_from(series, stops, question, batch=batch) for model in members])
-        ids = series.ids
-        assert ids is not None
+        ids = ids_of(series)
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
         units = self.units_of(series, stops)
         size = len(ids) if batch is None else -(-len(ids) // batch) * batch
@@ -530,8 +414,7 @@ class PanelForecaster(TrainedModel):
 
     def units_of(self, series: Series, stops: np.ndarray) -> Units:
         """Return the units of the series of a panel: of training, or of the rows before `stops` (S,) for a new one."""
-        ids = series.ids
-        assert ids is not None
+        ids = ids_of(series)
         codes = np.array([self._code.get(name, -1) for name in ids.names])
         mean, scale, new = self.scales.mean[codes], self.scales.scale[codes], codes < 0
         if new.any():
@@ -548,7 +431,7 @@ class PanelForecaster(TrainedModel):
     def _code(self) -> dict[Id, int]:
         return {name: place for place, name in enumerate(self.scales.names)}
 
-    def _quantiles(self, inputs: Inputs, units: Units, question: Question) -> Tensor:
+    def _quantiles(self, inputs: Context, units: Units, question: Question) -> Tensor:
         """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
         count, observed = len(self.targets), inputs.past_observed
         past = ((inputs.past - units.mean[:, None]) / units.scale[:, None]).float()
@@ -559,7 +442,6 @@ class PanelForecaster(TrainedModel):
         forward = network.forward_quantiles if network.levels else network
         output = forward(past, inputs.past_known, future, observed)
         seen = None if observed is None else observed[..., :count]
-        assert self.facts is not None
         scaled = self.facts.limits.scaled(units.mean[:, :count].numpy(), units.scale[:, :count].numpy())
         limits = scaled.at(past[..., :count], seen, self.horizon, torch.arange(len(past)), inputs.future_known)
         output = limits.clip(output)
@@ -580,17 +462,3 @@ def _joined(ids: Wanted) -> list[str]:
     """Return ids as `--ids` writes them, the labels of several columns joined by a comma."""
     each = [ids] if isinstance(ids, str | int) else list(ids)
     return [",".join(map(label_of, item)) if isinstance(item, tuple) else label_of(item) for item in each]
-
-
-def seasonal_naive(series: Series, stops: np.ndarray, targets: list[str], period: int, horizon: int) -> np.ndarray:
-    """Return the seasonal naive forecast from the rows `stops` (S,) on, (S, h, C): the newest value at the same phase.
-
-    It is the last value where a series is shorter than a season.
-    """
-    ids = series.ids
-    assert ids is not None
-    values = series.frame[targets].to_numpy(np.float64)
-    step = np.arange(horizon)
-    rows = stops[:, None] + step % period - period
-    rows = np.where(rows < ids.offsets[:-1][:, None], stops[:, None] - 1, rows)
-    return values[rows]

@@ -2,32 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
-from forecast.common.errors import InputError
-from forecast.data.calendar import earlier_index, future_index
+from forecast.data.calendar import common_grid, earlier_index, future_index
 from forecast.data.holidays import Places
 from forecast.data.known import KnownEncoder
+from forecast.model.original_units import Context
 from forecast.predict.contexts import TrainedModel
-from forecast.predict.known import SHOWN, MissingKnown
+from forecast.predict.forecast import joined
+from forecast.predict.input import ids_of
+from forecast.predict.known import SHOWN, MissingKnown, comparable_times
 from forecast.tables.labels import EMPTY, decode_labels
 from forecast.tables.panel import Ids
 from forecast.tables.series import Ahead, Series
-from forecast.tables.times.frequency import grid_places, whole_grid
-
-
-class Inputs(NamedTuple):
-    """Model inputs of some forecasts: `past` (B, T, C_in) in original units, float64, and the rest as in `Context`."""
-
-    past: Tensor
-    past_known: Tensor
-    future_known: Tensor
-    past_observed: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -54,7 +44,9 @@ class PanelInputs:
     def of(cls, model: TrainedModel, series: Series, stops: np.ndarray, *, beyond_training: bool) -> "PanelInputs":
         """Return the inputs; raise MissingKnown if a known covariate of a horizon is missing."""
         horizon, encoder = model.horizon, model.contract.encoder
-        grid, times = _whole_grid(series, model.frequency, model.context_length, horizon)
+        grid = common_grid(pd.DatetimeIndex(series.frame.index), model.frequency)
+        earlier = earlier_index(grid, model.frequency, model.context_length)
+        times = pd.DatetimeIndex(earlier.append(grid).append(future_index(grid, model.frequency, horizon)))
         last = grid.get_indexer(pd.DatetimeIndex(series.frame.index)[stops - 1]) + model.context_length
         dates = [times[place + 1 : place + 1 + horizon] for place in last]
         names = [name for name in (*encoder.known, *encoder.past_categories) if name in series.frame]
@@ -65,16 +57,15 @@ class PanelInputs:
         places = None if holidays is None else holidays.places(series.ids)
         return cls(model, series, stops, times, last, dates, values, known, future, places)
 
-    def at(self, part: np.ndarray) -> Inputs:
+    def at(self, part: np.ndarray) -> Context:
         """Return the inputs of the forecasts at places (B,).
 
         The steps before the first row of a series repeat that row and are not observed.
         """
         model, series, contract = self.model, self.series, self.model.contract
-        assert series.ids is not None
         length, horizon, count = model.context_length, model.horizon, len(part)
         rows = self.stops[part, None] + np.arange(-length, 0)
-        first = series.ids.offsets[:-1][part, None]
+        first = ids_of(series).offsets[:-1][part, None]
         inside, rows = rows >= first, np.maximum(rows, first)
         steps = (part[:, None] * horizon + np.arange(horizon)).ravel()
         places = self.last[part, None] + np.arange(1 - length, horizon + 1)
@@ -90,7 +81,7 @@ class PanelInputs:
             if contract.policies.masks_past and (mask := series.observed_of(model.channels)) is not None:
                 seen &= mask[rows]
             observed = torch.from_numpy(seen)
-        return Inputs(
+        return Context(
             torch.from_numpy(self.values[rows]),
             known[: count * length].unflatten(0, (count, length)),
             contract.encoder.layout(0).future(known[count * length :].unflatten(0, (count, horizon))),
@@ -114,15 +105,6 @@ class PanelInputs:
         return whole, labels
 
 
-def _whole_grid(series: Series, frequency: str, length: int, horizon: int) -> tuple[pd.DatetimeIndex, pd.DatetimeIndex]:
-    """Return the common grid of a panel's times, and the same with a look-back before it and a horizon after it."""
-    index = pd.DatetimeIndex(series.frame.index)
-    present = pd.DatetimeIndex(index.unique().sort_values())
-    grid = whole_grid(present, grid_places(present, frequency, np.arange(len(present)), ""), frequency)
-    whole = earlier_index(grid, frequency, length).append(grid).append(future_index(grid, frequency, horizon))
-    return grid, pd.DatetimeIndex(whole)
-
-
 def _future_known(
     model: TrainedModel,
     series: Series,
@@ -132,8 +114,7 @@ def _future_known(
     beyond_training: bool,
 ) -> pd.DataFrame:
     """Return the known covariates of the horizons, one row for each series and step, labels as text."""
-    ids, contract, columns = series.ids, model.contract, model.contract.known
-    assert ids is not None
+    ids, contract, columns = ids_of(series), model.contract, model.contract.known
     count, horizon = len(dates), len(dates[0])
     found = pd.DataFrame(index=range(count * horizon), columns=columns, dtype=object)
     if not columns:
@@ -150,13 +131,7 @@ def _future_known(
         names = tuple(ids.names[code] for code in ids.of_rows[inside])
         tables.insert(0, Ahead(past[columns].iloc[inside], inside + 2, "the table", ids=names))
     for table in tables:
-        index = pd.DatetimeIndex(table.frame.index)
-        contract.clock.check(index, table.source)
-        own_times = contract.clock.comparable(index)
-        if (own_times.tz is None) != (wanted.tz is None):
-            raise InputError(
-                f"{table.source}: only its times, or only those of the input, have a time zone: write both alike"
-            )
+        own_times = comparable_times(table, wanted, contract.clock)
         codes = np.array([place.get(name, -1) for name in table.ids])
         kept = codes >= 0
         given = table.frame.reindex(columns=columns).astype(object)[kept]
@@ -211,8 +186,3 @@ def _missing(
         "after the last target value of each series, or as a table of their own"
     )
     return MissingKnown(message, template.set_index(list(ids.columns)))
-
-
-def joined(dates: Sequence[pd.DatetimeIndex]) -> pd.DatetimeIndex:
-    """Return the times of all series, one series after the other."""
-    return pd.DatetimeIndex(dates[0].append(list(dates[1:])))

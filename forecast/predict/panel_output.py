@@ -12,10 +12,11 @@ from forecast.common.errors import InputError
 from forecast.common.files import write_json
 from forecast.common.pictures import SHEET, best_median_worst, draw_sheet, mean_errors
 from forecast.data.calendar import season_name, seasonal_period
-from forecast.evaluation.coverage import calibrating_windows, worst
-from forecast.predict.forecast import Question
-from forecast.predict.output import program_version, scores_of, sidecar_of, value_name
-from forecast.predict.panel import PanelForecast, PanelForecaster
+from forecast.evaluation.coverage import calibrating_windows, coverage_warnings
+from forecast.predict.forecast import PanelForecast, Question
+from forecast.predict.input import ids_of
+from forecast.predict.output import intervals_words, program_version, scores_of, sidecar_of, value_name
+from forecast.predict.panel import PanelForecaster
 from forecast.predict.plot import panel_lines
 from forecast.tables.series import Series, only
 from forecast.tables.writing import is_workbook, write_table
@@ -40,20 +41,15 @@ class PanelOutcome:
     def warnings(self) -> list[str]:
         """The warnings about the model, and about intervals whose coverage is unlike their level."""
         facts = self.forecaster.facts
-        assert facts is not None
-        coverages = worst([facts.calibration], self.question.levels)
-        return [*facts.warnings(), *(text for one in coverages if (text := one.warning) is not None)]
+        return [*facts.warnings(), *coverage_warnings([facts.calibration], self.question.levels)]
 
     def interval_line(self) -> str | None:
         """Return the printed line on the intervals; None without any."""
         if not self.question.levels:
             return None
-        facts = self.forecaster.facts
-        assert facts is not None
-        named = " and ".join(f"{level:g} %" for level in self.question.levels)
-        known = ", ".join(coverage.words for coverage in worst([facts.calibration], self.question.levels))
-        covered = f"; {known}" if known else "; their coverage is not measured"
-        return f"{named} intervals: calibrated on {calibrating_windows(facts.calibration)}{covered}"
+        calibration = self.forecaster.facts.calibration
+        windows = f"calibrated on {calibrating_windows(calibration)}"
+        return intervals_words(self.question.levels, [calibration], windows)
 
     def ended_earlier(self) -> str | None:
         """Return how many series end before the latest time; None if all end together."""
@@ -68,37 +64,33 @@ class PanelOutcome:
             f"first {ids.shown(place)} from {ends[place]}"
         )
 
+    def table(self) -> pd.DataFrame:
+        """Return the forecast as a table, with the naive forecast in as many decimals."""
+        return self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
+
     def write(self, output: Path) -> None:
         """Write the table to `output`, in the format of its ending, and the sidecar beside it."""
-        table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
+        table = self.table()
         write_table(output, table, index=False)
         write_json(sidecar_of(output), self._sidecar(table))
 
     def complete(self, output: Path, picture: Path) -> None:
         """Write a workbook again, with the scores of the model and the picture; do nothing to other files."""
         if is_workbook(output):
-            table = self.forecast.table(self.forecaster.decimals, whole=self.forecaster.whole)
-            write_table(
-                output,
-                table,
-                index=False,
-                scores=scores_of([one.path for one in self.forecaster.members]),
-                picture=picture,
-            )
-
-    def _form(self) -> str:
-        return "plain" if self.forecaster.forms.adaptive is None else "by series"
+            scores = scores_of([one.path for one in self.forecaster.members])
+            write_table(output, self.table(), index=False, scores=scores, picture=picture)
 
     def _sidecar(self, table: pd.DataFrame) -> dict[str, Any]:
         model, facts = self.forecaster, self.forecaster.facts
-        assert facts is not None
         times = table[self.forecast.time_column]
         season = seasonal_period(model.frequency)
+        intervals = None
+        if not self.question.is_plain:
+            form = "plain" if model.forms.adaptive is None else "by series"
+            intervals = {"calibration": facts.calibration, "form": form}
         return {
             "program": program_version(),
-            "models": [
-                {"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members if one.facts
-            ],
+            "models": [{"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members],
             "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},
             "known": [{"file": path.name, "sha256": self.hashes.get(path)} for path in self.known],
             "forecast": {
@@ -112,7 +104,7 @@ class PanelOutcome:
             },
             "value": value_name(self.question),
             "levels": list(self.question.levels),
-            "intervals": None if self.question.is_plain else {"calibration": facts.calibration, "form": self._form()},
+            "intervals": intervals,
             "naive": f"seasonal naive ({season_name(season, model.frequency)})" if season > 1 else "last value",
             "columns": [str(name) for name in table.columns],
             "not_in_training": [list(name) for name in model.new_ids(self.forecast.ids)],
@@ -138,7 +130,8 @@ class PanelOutcome:
             words = [f"{column}={label}" for column, label in zip(ids.columns, name, strict=True)]
             if wanted in (",".join(words), ",".join(name)):
                 return place
-        raise InputError(f"--picture {wanted}: no such series in the forecast: name one as {_example(ids.columns)}")
+        example = ",".join(f"{name}=…" for name in ids.columns)
+        raise InputError(f"--picture {wanted}: no such series in the forecast: name one as {example}")
 
     def _chosen(self) -> tuple[list[int], str]:
         """Return the series to draw, by the error of the forecast one horizon before their end, and their name."""
@@ -149,8 +142,7 @@ class PanelOutcome:
         if len(enough) < SHEET:
             return list(range(SHEET)), f"the first {SHEET} of {len(ids):,} series"
         earlier = only(self.series, enough)
-        assert earlier.ids is not None
-        stops = earlier.ids.offsets[1:] - model.horizon
+        stops = ids_of(earlier).offsets[1:] - model.horizon
         found = model.forecast_from(earlier, stops, Question(beyond_training=True))
         rows = stops[:, None] + np.arange(model.horizon)
         truth = earlier.measured[self.forecast.targets].to_numpy(np.float64)[rows]
@@ -159,7 +151,3 @@ class PanelOutcome:
         return [int(enough[place]) for place in best_median_worst(errors)], (
             f"best, median and worst three of {len(ids):,} series, by the error of the forecast one horizon before"
         )
-
-
-def _example(columns: Sequence[str]) -> str:
-    return ",".join(f"{name}=…" for name in columns)

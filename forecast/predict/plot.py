@@ -1,7 +1,7 @@
 """Pictures in Python: a forecast on axes of matplotlib, beside its past and the seasonal naive forecast."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,55 +9,16 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.pictures import MAX_SERIES, SHEET, Lines, draw_lines
 from forecast.predict.answer import naive_forecast
-from forecast.predict.forecast import Forecast, Question
+from forecast.predict.forecast import Forecast, PanelForecast, Question
+from forecast.predict.input import ids_of
 from forecast.tables.formats.frames import as_frame
-from forecast.tables.panel import Ids
 from forecast.tables.series import Series
 
 PAST = 3
 """Horizons of the past in a picture."""
 
 
-class Drawn(Protocol):
-    """Protocol of a model of one series, or of an ensemble of them."""
-
-    @property
-    def time_column(self) -> str:
-        """Name of the time column."""
-
-    @property
-    def frequency(self) -> str:
-        """Step of the series."""
-
-    def forecast_of(self, frame: Any, known: Any, question: Question) -> tuple[Series, Forecast]:
-        """Return the checked series of a table, and its forecast."""
-
-
-class DrawnPanel(Protocol):
-    """Protocol of a forecast of many series; the arrays are those of `PanelForecast`."""
-
-    @property
-    def ids(self) -> Ids:
-        """The series."""
-
-    @property
-    def dates(self) -> list[pd.DatetimeIndex]:
-        """The times of each series."""
-
-    @property
-    def values(self) -> np.ndarray:
-        """The point forecasts, (S, h, C)."""
-
-    @property
-    def naive(self) -> np.ndarray:
-        """The naive forecasts, (S, h, C)."""
-
-    @property
-    def ends(self) -> Mapping[float, tuple[np.ndarray, np.ndarray]]:
-        """Lower and upper ends of intervals."""
-
-
-def plot_panel(forecast: DrawnPanel, series: Series, target: str, axes: Any) -> Any:
+def plot_panel(forecast: PanelForecast, series: Series, target: str, axes: Any) -> Any:
     """Draw the first target of at most nine series; see `PanelForecaster.plot`."""
     count = min(SHEET, len(forecast.ids))
     panels = panels_of(axes, count, shared=False)
@@ -68,10 +29,9 @@ def plot_panel(forecast: DrawnPanel, series: Series, target: str, axes: Any) -> 
     return finished(panels, axes)
 
 
-def panel_lines(forecast: DrawnPanel, series: Series, target: str, place: int) -> Lines:
+def panel_lines(forecast: PanelForecast, series: Series, target: str, place: int) -> Lines:
     """Return the lines of the first target of the series at `place`."""
-    dates, ids = forecast.dates[place], series.ids
-    assert ids is not None
+    dates, ids = forecast.dates[place], ids_of(series)
     stop = int(ids.offsets[place + 1])
     past = series.measured[target].iloc[max(int(ids.offsets[place]), stop - PAST * len(dates)) : stop]
 
@@ -83,13 +43,20 @@ def panel_lines(forecast: DrawnPanel, series: Series, target: str, place: int) -
     return Lines(name, past, line(forecast.values), naive=line(forecast.naive), ends=ends)
 
 
-def plot_forecast(model: Drawn, frame: Any, known: Any, question: Question, truth: Any, axes: Any) -> Any:
-    """Draw the forecast after a table; see `Forecaster.plot`."""
-    series, forecast = model.forecast_of(frame, known, question)
+def plot_forecast(
+    forecast_of: Callable[[Any, Any, Question], tuple[Series, Forecast]],
+    frame: Any,
+    known: Any,
+    question: Question,
+    truth: Any,
+    axes: Any,
+) -> Any:
+    """Draw what a model makes of a table, its series and the forecast after it; see `Forecaster.plot`."""
+    series, forecast = forecast_of(frame, known, question)
     values, names = forecast.values, list(forecast.values.columns)[:MAX_SERIES]
     dates = pd.DatetimeIndex(values.index)
-    naive = naive_forecast(series, names, model.frequency, dates)
-    came = None if truth is None else _truth(truth, model.time_column, names, dates)
+    naive = naive_forecast(series, names, series.frequency, dates)
+    came = None if truth is None else _truth(truth, names, dates)
     past = series.measured.iloc[-PAST * len(values) :]
     panels = panels_of(axes, len(names))
     for panel, name in zip(panels, names, strict=True):
@@ -122,9 +89,9 @@ def finished(panels: np.ndarray, axes: Any) -> Any:
     return (panels[0] if len(panels) == 1 else panels) if axes is None else axes
 
 
-def _truth(truth: Any, time_column: str, names: Sequence[str], dates: pd.DatetimeIndex) -> pd.DataFrame:
+def _truth(truth: Any, names: Sequence[str], dates: pd.DatetimeIndex) -> pd.DataFrame:
     """Return the values that came at the dates of a forecast, NaN where they are unknown."""
     table = as_frame(truth, "truth")
-    column = time_column if time_column in table.columns else str(table.columns[0])
+    column = str(dates.name if dates.name in table.columns else table.columns[0])
     times = pd.DatetimeIndex(pd.to_datetime(table[column]))
     return table.set_axis(times, axis=0).reindex(columns=list(names)).reindex(dates)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from forecast.predict.answer import naive_forecast
 from forecast.predict.explanation import Explained
-from forecast.predict.forecast import Forecast, Question
+from forecast.predict.forecast import Forecast, Question, joined
 from forecast.predict.history import History, before
 from forecast.tables.panel import Id
 from forecast.tables.series import Series
@@ -49,7 +48,7 @@ class Block:
         named = np.array([",".join(name) or target for name in self.names], dtype=object)
         columns: dict[str, object] = {
             "origin": self.origins.repeat(horizon),
-            "time": self.dates[0].append(list(self.dates[1:])),
+            "time": joined(self.dates),
             "step": np.tile(np.arange(1, horizon + 1), count),
             "series": named.repeat(horizon),
             **({"target": target} if self.names[0] else {}),
@@ -80,10 +79,6 @@ class Rolling:
     def groups(self) -> list[list[int]]:
         """Return the origins in groups that are forecast together."""
         return [self.places[start : start + GROUP] for start in range(0, len(self.places), GROUP)]
-
-    def makers(self, groups: Sequence[Sequence[int]]) -> list[Callable[[], pd.DataFrame]]:
-        """Return a function for each group of origins that returns its forecasts."""
-        return [partial(self.at, group) for group in groups]
 
     def at(self, places: Sequence[int]) -> pd.DataFrame:
         """Return the forecasts from some origins.

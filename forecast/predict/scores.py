@@ -5,17 +5,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from torch import Tensor
 
 from forecast.common.errors import InputError
 from forecast.data.calendar import season_name, seasonal_period
-from forecast.evaluation.intervals import middle
 from forecast.evaluation.metrics import skill
-from forecast.predict.answer import limits_of
+from forecast.predict.answer import point_forecasts
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.forecast import Question
 from forecast.predict.history import time_of
+from forecast.predict.input import ids_of
 from forecast.tables.series import Series, only
 
 AT_ONCE = 256
@@ -51,13 +49,8 @@ def origins_of(model: TrainedModel, series: Series, start: Any = None) -> np.nda
 def network_forecasts(model: TrainedModel, series: Series) -> Forecasts:
     """Return the point forecasts of a model within a checked series."""
 
-    @torch.inference_mode()
     def forecast(origins: np.ndarray) -> np.ndarray:
-        windows = model.earlier(series, origins)
-        output = middle(model.model(*windows))
-        limits = limits_of(model, windows)
-        values: Tensor = output if limits is None else limits.clip(output)
-        return values.double().numpy()
+        return point_forecasts(model, model.earlier(series, origins)).double().numpy()
 
     return forecast
 
@@ -92,15 +85,13 @@ def panel_scores(
     `forecast_from` returns the `PanelForecast` from one row of each series on. `scale` (S, 1, C) are the standard
     deviations of the targets.
     """
-    ids, horizon = series.ids, model.horizon
-    assert ids is not None
+    ids, horizon = ids_of(series), model.horizon
     values, observed = series.frame[model.targets].to_numpy(np.float64), series.observed_of(model.targets)
     sums = {name: np.zeros(4) for name in ("model", "naive")}
     for back in range(horizon, 1 + int(ids.lengths.max()) - model.least_context, horizon):
         enough = np.flatnonzero(ids.lengths >= model.least_context + back)
         part = only(series, enough)
-        assert part.ids is not None
-        found = forecast_from(part, part.ids.offsets[1:] - back, Question(beyond_training=True))
+        found = forecast_from(part, ids_of(part).offsets[1:] - back, Question(beyond_training=True))
         places = ids.offsets[1:][enough, None] - back + np.arange(horizon)
         seen = None if observed is None else np.asarray(observed)[places]
         for name, made in (("model", found.values), ("naive", found.naive)):

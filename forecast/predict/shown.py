@@ -59,7 +59,6 @@ class Shown:
         return f"<{type(self).__name__}{'' if self.path is None else f' of {self.path}'}>"
 
     def _content(self, name: str) -> dict[str, Any]:
-        """Return the content of a file of the folder."""
         if self.path is None or not (self.path / name).is_file():
             raise InputError(f"{self.path}: has no {name}: only a run folder has it")
         return dict(read_json(self.path / name))

@@ -6,17 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
-from forecast.attention._parsing import Variant, label_of, parse
+from forecast.attention._parsing import label_of, parse
 from forecast.common.errors import InputError
 from forecast.model.informer import Informer
 from forecast.runs.run import Architecture, Run
 
 OPTION = "--attention"
-
-
-def attention_named(word: str) -> Variant:
-    """Parse a mechanism such as `full` or `probsparse:factor=9`."""
-    return parse(word, OPTION)
 
 
 def trained_attention(run: Run) -> str:
@@ -30,25 +25,21 @@ def _label(mechanism: Mapping[str, Any]) -> str:
     return label_of(str(mechanism["name"]), {key: value for key, value in mechanism.items() if key != "name"})
 
 
-def transplant(run: Run, attention: Variant) -> Informer:
+def transplanted(run: Run, attention: str) -> Informer:
     """Return a model with the run's weights and another self-attention in encoder and decoder.
 
-    Cross-attention does not change. The model is on the CPU, in evaluation mode.
+    `attention` is a mechanism such as `full` or `probsparse:factor=9`. Cross-attention does not change. The model is on
+    the CPU, in evaluation mode.
     """
-    trained = run.load_model()
+    variant, trained = parse(attention, OPTION), run.load_model()
     architecture = Architecture.from_dict(run.manifest()["architecture"])
-    mechanism = {"name": attention.name, **attention.arguments}
+    mechanism = {"name": variant.name, **variant.arguments}
     mechanisms = replace(architecture.mechanisms, encoder=mechanism, decoder=mechanism)
     network = replace(architecture, mechanisms=mechanisms).build()
     weights = trained.state_dict()
-    _check(weights, network.state_dict(), trained_attention(run), attention.label)
+    _check(weights, network.state_dict(), trained_attention(run), variant.label)
     network.load_state_dict(weights)
     return network.eval()
-
-
-def transplanted(run: Run, attention: str) -> Informer:
-    """Return a model with the run's weights and the self-attention that a word names."""
-    return transplant(run, attention_named(attention))
 
 
 def _check(weights: dict[str, Tensor], expected: dict[str, Tensor], trained: str, attention: str) -> None:

@@ -19,8 +19,8 @@ from forecast.data.split import split_rows
 from forecast.evaluation.intervals import Calibration
 from forecast.evaluation.limits import Limits
 from forecast.overview.understanding import Understanding, understand, words_of
-from forecast.predict.forecast import Forecast, Question
-from forecast.predict.panel import PanelForecast, seasonal_naive
+from forecast.predict.answer import seasonal_naive
+from forecast.predict.forecast import Forecast, PanelForecast, Question
 from forecast.pretrained.mixture import Mixture, Table, choose
 from forecast.pretrained.weights import Pretrained, open_pretrained
 from forecast.tables.files import Upload

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from forecast.common.files import look_up
 from forecast.common.text import counted, from_to
 from forecast.report.budget import is_best_last, is_partial, is_short, passes, steps_of_a_pass
 from forecast.report.comparisons import (
@@ -23,7 +24,6 @@ from forecast.report.costs import (
     times_cheaper,
     verdict,
 )
-from forecast.report.decision import advice, beaten_words, void_words
 from forecast.report.groups import CONTROL, REFERENCE, RunGroup, Setting
 from forecast.report.phrases import (
     interval_words,
@@ -44,7 +44,7 @@ from forecast.report.reference_pairs import (
     times_words,
 )
 from forecast.runs.read import FinishedRun
-from forecast.runs.summary import TIME
+from forecast.runs.summary import TIME, can_count
 
 FEWEST, MOST = 3, 5
 """Sentences of an answer."""
@@ -60,6 +60,12 @@ class Answer(NamedTuple):
 UNEQUAL = 1.1
 """Least ratio of training steps that a report names if a time limit ended trainings."""
 
+MARGIN = 1.1
+"""Least ratio of test MSE at which a baseline is called better: baselines have no window errors to test."""
+
+EQUAL = 1.01
+"""Ratio of test MSE up to which the linear path of a void comparison is no gain over a baseline."""
+
 
 def answer(group: RunGroup, comparisons: Comparisons, left_out: int = 0) -> Answer:
     """Return the answer: the decision, the main result, its limits and the control, as far as there is room.
@@ -68,15 +74,15 @@ def answer(group: RunGroup, comparisons: Comparisons, left_out: int = 0) -> Answ
     """
     chosen = main_pair(comparisons)
     beaten, lowest, short = (
-        list(beaten_words(group, comparisons)),
+        list(_beaten(group, comparisons)),
         list(_lowest(group, comparisons)),
         list(_short(group)),
     )
     if not group.same_windows:
         beaten, lowest = [], list(_different_windows(comparisons))
-    void = list(void_words(group))
+    void = list(_void(group))
     decision = [*void, *beaten]
-    take = [] if short or not group.same_windows else list(advice(group, comparisons, void=bool(void)))
+    take = [] if short or not group.same_windows else list(_advice(group, comparisons, void=bool(void)))
     news = [*(take if decision else []), *_headline(group, comparisons, chosen), *([] if beaten else lowest)]
     limits = [
         *_equal_times(group), *([] if void else _linear_paths(group)), *_left_out(left_out), *busy_words(group),
@@ -102,12 +108,50 @@ def answer(group: RunGroup, comparisons: Comparisons, left_out: int = 0) -> Answ
     sentences = [*sentences, *findings, *limits]
     fill = max(0, FEWEST - len(sentences))
     sentences, details = sentences + details[:fill], details[fill:]
-    return Answer([_in_group(group, sentences[0]), *sentences[1:MOST]], [*sentences[MOST:], *details])
+    first = f"On {group.title}, {sentences[0][0].lower()}{sentences[0][1:]}"
+    return Answer([first, *sentences[1:MOST]], [*sentences[MOST:], *details])
 
 
-def _in_group(group: RunGroup, sentence: str) -> str:
-    """Return the first sentence of an answer, which names the data and the horizon."""
-    return f"On {group.title}, {sentence[0].lower()}{sentence[1:]}"
+def _void(group: RunGroup) -> Iterator[str]:
+    """Yield that no forecast uses attention, if that holds for all settings but the control."""
+    settings = [setting for setting in group.settings if setting.mechanism != CONTROL] or group.settings
+    if not all(setting.is_linear_path for setting in settings):
+        return
+    why, other = "validation gave the encoder-decoder no weight in any setting", ""
+    if not all(setting.is_linear_path for setting in group.settings):
+        why, other = "validation gave the encoder-decoder weight only in the control", "other "
+    elif not any(can_count(run.result) for setting in settings for run in setting.runs):
+        why = "validation is too short to accept a training"
+    yield f"The comparison of attention is void: {why}, so no {other}forecast uses attention."
+
+
+def _advice(group: RunGroup, comparisons: Comparisons, *, void: bool) -> Iterator[str]:
+    """Yield the baseline to take if no model is better; validation chooses the baseline.
+
+    In a void comparison, a model that is better by less than `EQUAL` is the same linear path.
+    """
+    paths = ("validation.scaled.mse", MSE)
+    scored = [
+        baseline for baseline in compared_baselines(group) if None not in [look_up(baseline.scores, at) for at in paths]
+    ]
+    chosen = min(scored, key=lambda baseline: float(look_up(baseline.scores, paths[0])), default=None)
+    best = error(comparisons.best)
+    if chosen is not None and chosen.mse <= (EQUAL if void else 1) * best:
+        yield (
+            f"Take {chosen.label}, nothing is gained here: it has test MSE {score(chosen.mse)}, the best model, "
+            f"`{comparisons.best.arm}`, has {score(best)}."
+        )
+
+
+def _beaten(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:
+    """Yield that a baseline is better than the best model by the margin, with both errors."""
+    lowest = min(compared_baselines(group), key=lambda baseline: baseline.mse, default=None)
+    best = error(comparisons.best)
+    if lowest is not None and lowest.mse > 0 and best >= MARGIN * lowest.mse:
+        yield (
+            f"Every model is worse than {lowest.label}: the best, `{comparisons.best.arm}`, has test MSE {score(best)} "
+            f"against {score(lowest.mse)} ({signed(100 * (best / lowest.mse - 1))} %)."
+        )
 
 
 def _headline(group: RunGroup, comparisons: Comparisons, chosen: Comparison | None) -> Iterator[str]:
@@ -129,11 +173,8 @@ def _headline(group: RunGroup, comparisons: Comparisons, chosen: Comparison | No
         else:
             yield f"Nearest to it, {own} takes {times} times as long as {against}{ends}."
     if not chosen.is_of_linear_paths:
-        yield _sentence(_after(chosen) + quality_words(chosen))
-
-
-def _sentence(clause: str) -> str:
-    return f"{clause[0].upper()}{clause[1:]}."
+        clause = _after(chosen) + quality_words(chosen)
+        yield f"{clause[0].upper()}{clause[1:]}."
 
 
 def _without_times(group: RunGroup, comparisons: Comparisons) -> Iterator[str]:

@@ -279,10 +279,15 @@ class Baseline:
     scores: dict[str, Any]
     skill: float
 
+    def number(self, path: str) -> float:
+        """Return the number at a dotted path of the scores; NaN if there is none."""
+        value = look_up(self.scores, path)
+        return math.nan if value is None else float(value)
+
     @property
     def mse(self) -> float:
         """The test MSE on z-scores."""
-        return float(look_up(self.scores, MSE))
+        return self.number(MSE)
 
 
 def baselines_of(group: RunGroup) -> list[Baseline]:

@@ -134,9 +134,8 @@ def bar_of(group: RunGroup, cost: Cost, setting: Setting) -> tuple[float, float]
 
 def rounds_cheaper(cost: Cost, setting: Setting, against: Setting) -> np.ndarray:
     """Return the cost ratio of `against` to `setting` in each undisturbed round; empty if too few."""
-    if setting.in_turn is None or against.in_turn is None or cost.stretch is None:
-        return np.empty(0)
-    if setting.in_turn.sweep != against.in_turn.sweep:
+    own, other = setting.in_turn, against.in_turn
+    if own is None or other is None or cost.stretch is None or own.sweep != other.sweep:
         return np.empty(0)
     ratios = cost.in_turn(against) / cost.in_turn(setting)
     clean = ratios[np.isfinite(ratios)]

@@ -78,12 +78,9 @@ def _rows(group: RunGroup, look_back: int) -> Iterator[list[str]]:
     settings = [one for one in settings if all(run.result.get("validations") for run in one.runs)]
     if len(settings) < 2:
         return
-    yield from _cells(group, _over_steps(settings), lambda limit: f"{limit:,.0f} steps")
+    over_steps = [Curves(one, [_curve(run, "step") for run in one.runs]) for one in settings]
+    yield from _cells(group, over_steps, lambda limit: f"{limit:,.0f} steps")
     yield from _cells(group, _over_seconds(settings), duration)
-
-
-def _over_steps(settings: Sequence[Setting]) -> list[Curves]:
-    return [Curves(one, [_curve(run, "step") for run in one.runs]) for one in settings]
 
 
 def _over_seconds(settings: Sequence[Setting]) -> list[Curves]:

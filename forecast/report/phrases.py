@@ -44,11 +44,6 @@ def interval_cell(comparison: Comparison) -> str:
     return NONE if math.isnan(low) else f"{signed(low)} to {signed(high)}"
 
 
-def level_cell(comparison: Comparison) -> str:
-    """Return the level of the interval in per cent."""
-    return f"{100 * comparison.level:.6g}"
-
-
 def interval_words(comparison: Comparison) -> str:
     """Return the interval for a sentence: its level, its ends, and whether it may be too narrow."""
     capped = comparison.interval is not None and comparison.interval.capped
@@ -84,10 +79,6 @@ def quality_words(comparison: Comparison, role: str = "") -> str:
             f"{own} and {against} are statistically indistinguishable ({signed(comparison.per_cent)} % MSE, {interval})"
         )
     more = "higher" if comparison.seems_worse else "lower"
-    return f"{own} has {size} {more} error than {against} ({interval}){limit_words(comparison)}"
-
-
-def limit_words(comparison: Comparison) -> str:
-    """Return why a difference is no evidence about the mechanisms, as the end of a clause; "" if it is."""
     of = "two runs" if len(comparison.setting.runs) == len(comparison.against.runs) == 1 else "runs"
-    return {ONE_SEED: f", true of these {of} only", UNDECIDED: ", not decided"}.get(comparison.verdict, "")
+    limit = {ONE_SEED: f", true of these {of} only", UNDECIDED: ", not decided"}.get(comparison.verdict, "")
+    return f"{own} has {size} {more} error than {against} ({interval}){limit}"

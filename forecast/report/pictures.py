@@ -187,7 +187,7 @@ Styles = Mapping[str, dict[str, Any]]
 
 def draw_pictures(group: RunGroup) -> Iterator[tuple[str, str, bytes]]:
     """Yield each picture's name, caption and PNG: those with the most points first, none with a single point."""
-    styles = _styles(group)
+    styles = styles_of(group.arms, group.reference, group.control)
     costs = _drawn_costs(group)
     for cost in costs:
         yield f"error-{cost.key}", f"Error against {cost.title}", _trade_off(group, cost, styles)
@@ -209,10 +209,6 @@ def _drawn_costs(group: RunGroup) -> list[Cost]:
     differing = [cost for cost in several if max(costs[cost]) >= cost.clearly * min(costs[cost])]
     busy = any(TRAINING.is_disturbed(setting) for setting in group.settings)
     return differing if busy and PROCESSOR in differing else [cost for cost in several if cost in COSTS]
-
-
-def _styles(group: RunGroup) -> Styles:
-    return styles_of(group.arms, group.reference, group.control)
 
 
 def styles_of(arms: Sequence[str], reference: str | None, control: str | None) -> Styles:

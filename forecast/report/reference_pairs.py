@@ -16,11 +16,6 @@ def pairs_of(comparisons: Comparisons) -> list[Comparison]:
     return [pair for pair in comparisons.reference.values() if pair.setting.mechanism not in (REFERENCE, CONTROL)]
 
 
-def timed_pairs(comparisons: Comparisons) -> list[Comparison]:
-    """Return the comparisons with the reference that have training times, without the control."""
-    return [pair for pair in pairs_of(comparisons) if times_cheaper(TRAINING, pair.setting, pair.against) is not None]
-
-
 def no_mechanism(comparisons: Comparisons, look_backs: Collection[int]) -> str:
     """Return "no mechanism", or "no timed mechanism" if the time of one cannot be compared at these look-backs."""
     pairs = [pair for pair in pairs_of(comparisons) if pair.setting.look_back in look_backs]
@@ -35,15 +30,16 @@ def reference_words(comparisons: Comparisons, pair: Comparison) -> str:
     return f"`{pair.against.arm}`" if alike else f"the `{REFERENCE}` with the same other options"
 
 
-def main_pair(comparisons: Comparisons, look_back: int | None = None) -> Comparison | None:
-    """Return the comparison that decides at a look-back, by default the longest one; None without training times.
+def main_pair(comparisons: Comparisons) -> Comparison | None:
+    """Return the comparison that decides at the longest look-back with training times; None without any.
 
     Among clearly faster mechanisms, it is the fastest that has no larger error, else the fastest. If none is clearly
     faster, it is the fastest.
     """
-    pairs = timed_pairs(comparisons)
-    look_back = max((pair.setting.look_back for pair in pairs), default=None) if look_back is None else look_back
-    pairs = [pair for pair in pairs if pair.setting.look_back == look_back]
+    pairs = pairs_of(comparisons)
+    pairs = [pair for pair in pairs if times_cheaper(TRAINING, pair.setting, pair.against) is not None]
+    longest = max((pair.setting.look_back for pair in pairs), default=None)
+    pairs = [pair for pair in pairs if pair.setting.look_back == longest]
     if faster := [pair for pair in pairs if clearly_cheaper(TRAINING, pair.setting, pair.against)]:
         return min(faster, key=lambda pair: (pair.seems_worse, pair.verdict == NOT_TESTED, -_times_faster(pair)))
     return max(pairs, key=_times_faster, default=None)

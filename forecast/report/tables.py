@@ -11,7 +11,7 @@ from forecast.common.tables import Table
 from forecast.common.text import NONE, from_to
 from forecast.common.timing import LEAST_ROUNDS
 from forecast.evaluation.interval_scores import LEVELS, REPORTED
-from forecast.evaluation.significance import DRAWS, LEVEL, Interval
+from forecast.evaluation.significance import DRAWS, LEVEL
 from forecast.report.budget import facts_of
 from forecast.report.comparisons import (
     LEAST_FREEDOM,
@@ -46,7 +46,7 @@ from forecast.report.costs import (
     verdict,
 )
 from forecast.report.groups import REFERENCE, RunGroup, Setting
-from forecast.report.phrases import interval_cell, level_cell, rounded, score, signed, with_deviation
+from forecast.report.phrases import interval_cell, rounded, score, signed, with_deviation
 from forecast.runs.read import FIGURES, SCORES
 from forecast.runs.summary import dominant_series, foresight_note, typical_skill
 
@@ -142,8 +142,7 @@ def interval_table(group: RunGroup) -> Table | None:
         for setting in settings
     ]
     for baseline in baselines_of(group):
-        numbers = [look_up(baseline.scores, path) for path in (f"{INTERVALS}.sql", *paths.values())]
-        sql, *others = (float("nan") if value is None else float(value) for value in numbers)
+        sql, *others = map(baseline.number, (f"{INTERVALS}.sql", *paths.values()))
         shown = [_interval_cell(value, path) for value, path in zip(others, paths.values(), strict=True)]
         cells.append([baseline.label, "", "", score(sql), *shown])
     notes = (
@@ -188,7 +187,7 @@ def result_table(group: RunGroup) -> FoldingTable:
         *folded,
     )
     settings = [setting for arm in group.arms for setting in group.of(arm)]
-    cells = [_result_cells(setting, _undominated(setting, fronts), more, is_weighted) for setting in settings]
+    cells = [_result_cells(setting, fronts, more, is_weighted) for setting in settings]
     baselines = [_baseline_cells(baseline, more, is_weighted) for baseline in baselines_of(group)]
     if is_busy:
         cells = [[*row, rounded(PROCESSOR.of(setting))] for row, setting in zip(cells, settings, strict=True)]
@@ -214,14 +213,16 @@ def result_table(group: RunGroup) -> FoldingTable:
     return FoldingTable("Results", headings, cells + baselines, notes, folded=folded)
 
 
-def _result_cells(setting: Setting, not_dominated: str, more: dict[str, str], is_weighted: bool) -> list[str]:
+def _result_cells(
+    setting: Setting, fronts: dict[str, list[tuple[str, int]]], more: dict[str, str], is_weighted: bool
+) -> list[str]:
     return [
         setting.arm,
         f"{setting.look_back:,}",
         f"{len(setting.runs)}",
         *(with_deviation(setting.mean(path), setting.deviation(path)) for path in (MSE, MAE)),
         *(_with_mark(cost, setting) for cost in COSTS),
-        not_dominated,
+        ", ".join(name for key, name in SHORT_NAMES.items() if setting.key in fronts[key]),
         signed(100 * setting.mean(TYPICAL if _has_many_series(setting) else SKILL)),
         score(setting.mean(VALIDATION)),
         *([rounded(100 * setting.mean(MIXING_WEIGHT))] if is_weighted else []),
@@ -255,10 +256,7 @@ def _with_mark(cost: Cost, setting: Setting) -> str:
 
 
 def _baseline_cells(baseline: Baseline, more: dict[str, str], is_weighted: bool) -> list[str]:
-    def number(path: str) -> float:
-        value = look_up(baseline.scores, path)
-        return float("nan") if value is None else float(value)
-
+    number = baseline.number
     return [
         *(baseline.label, "", "", score(number(MSE)), score(number(MAE))),
         *([""] * (len(COSTS) + 1)),
@@ -266,10 +264,6 @@ def _baseline_cells(baseline: Baseline, more: dict[str, str], is_weighted: bool)
         *(rounded(number(path)) for path in more.values()),
         *("", ""),
     ]
-
-
-def _undominated(setting: Setting, fronts: dict[str, list[tuple[str, int]]]) -> str:
-    return ", ".join(name for key, name in SHORT_NAMES.items() if setting.key in fronts[key])
 
 
 def range_table(group: RunGroup) -> Table | None:
@@ -404,12 +398,10 @@ def _comparison_cells(pair: Comparison) -> list[str]:
     at = f" at {pair.against.look_back:,}" if pair.against.look_back != pair.setting.look_back else ""
     lowest = "" if pair.level == LEVEL else LOWEST
     settings = [pair.setting.arm, f"{pair.setting.look_back:,}", lowest + pair.against.arm + at]
-    counts = [NONE, NONE] if pair.interval is None else [f"{pair.interval.count:,}", _block(pair.interval)]
-    return [*settings, signed(pair.per_cent), interval_cell(pair), level_cell(pair), pair.verdict, *counts]
-
-
-def _block(interval: Interval) -> str:
-    return f"{interval.block:,}" + (" (a fifth)" if interval.capped else "")
+    counts = [NONE, NONE]
+    if (interval := pair.interval) is not None:
+        counts = [f"{interval.count:,}", f"{interval.block:,}{' (a fifth)' if interval.capped else ''}"]
+    return [*settings, signed(pair.per_cent), interval_cell(pair), f"{100 * pair.level:.6g}", pair.verdict, *counts]
 
 
 def _comparison_notes(comparisons: Comparisons) -> tuple[str, ...]:

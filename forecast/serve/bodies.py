@@ -14,8 +14,9 @@ from starlette.requests import ClientDisconnect, Request
 
 from forecast.common.errors import first_line
 from forecast.common.files import MOST_BYTES, parse_json
+from forecast.predict.output import scores_of
 from forecast.serve.guard import Refused
-from forecast.serve.served import Answer, records, workbook_scores
+from forecast.serve.served import Answer, records
 from forecast.tables.files import Upload
 from forecast.tables.formats.unpacking import CELL, LIMIT, MOST_COLUMNS, limit_bytes
 from forecast.tables.writing import write_into
@@ -218,7 +219,7 @@ def written(answer: Answer, kind: str) -> tuple[bytes, dict[str, str]]:
         }
         return json.dumps(content, allow_nan=False).encode(), {}
     file = BytesIO()
-    scores = workbook_scores(answer) if kind == WORKBOOK else []
+    scores = scores_of(answer.folders) if kind == WORKBOOK else []
     write_into(file, Path(f"forecast{WRITTEN[kind]}"), answer.table, index=answer.index, scores=scores)
     while said and len(json.dumps(said)) > MOST_NOTES:
         said.pop()

@@ -110,10 +110,8 @@ class Guard:
             await _send(Refused(504, f"no answer within {SECONDS:g} s: send fewer rows"), answer)
         finally:
             self.metrics.open -= 1
-            self.metrics.add(self._name(scope["path"]), status, time.monotonic() - began)
-
-    def _name(self, path: str) -> str:
-        return path if path in (*OPEN_PATHS, "/forecast", "/table", "/model", "/metrics") else "other"
+            is_known = scope["path"] in (*OPEN_PATHS, "/forecast", "/table", "/model", "/metrics")
+            self.metrics.add(scope["path"] if is_known else "other", status, time.monotonic() - began)
 
     def _check(self, scope: Scope) -> None:
         """Raise Refused unless a request may pass."""

@@ -11,10 +11,10 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.overview.understanding import columns_of
 from forecast.predict.answer import naive_name
-from forecast.predict.ensemble import Ensemble, load
+from forecast.predict.ensemble import Ensemble
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.output import Outcome, scores_of
+from forecast.predict.output import Outcome
 from forecast.predict.panel import PanelForecaster
 from forecast.predict.panel_output import PanelOutcome
 from forecast.tables.files import Upload
@@ -44,7 +44,7 @@ class Answer:
     warnings: list[str]
     intervals: str | None
     naive: str
-    folders: list[Path | None]
+    folders: list[Path]
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,6 @@ class Served:
 
     name: str
     model: Forecaster | Ensemble | PanelForecaster
-
-    @classmethod
-    def load(cls, name: str, run: str) -> "Served":
-        """Load a run, an ensemble or an exported file; raise InputError if there is none."""
-        return cls(name, load(run))
 
     @property
     def first(self) -> Forecaster | PanelForecaster:
@@ -119,7 +114,7 @@ class Served:
             many = PanelOutcome(
                 self.model, series, Path(table.name), (), question, self.model.answer(series, question), {}
             )
-            frame = many.forecast.table(self.model.decimals, whole=self.model.whole)
+            frame = many.table()
             folders, lines = [self.model.path], [many.interval_line(), many.ended_earlier()]
             intervals = "; ".join(filter(None, lines)) or None
             return Answer(frame, False, notes, many.warnings, intervals, "seasonal naive", folders)
@@ -173,11 +168,6 @@ def understood(
         ],
         "past": records(_ends(series, series.measured[list(targets)], SHOWN_HORIZONS * horizon)),
     }
-
-
-def workbook_scores(answer: Answer) -> list[Any]:
-    """Return the scores that a workbook of the answer has on a sheet."""
-    return scores_of(answer.folders)
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.overview.understanding import Understanding, understand
+from forecast.predict import ensemble
 from forecast.predict.forecast import Question
 from forecast.predict.zero_shot import FEWEST_ROWS, MOST_STEPS, forecast_without_training, horizon_of, targets_of
 from forecast.predict.zero_shot_output import ZeroShotOutcome
@@ -26,12 +27,6 @@ class Untrained:
     """The pretrained network, and the name by which requests choose it."""
 
     name: str
-
-    @classmethod
-    def load(cls, name: str) -> "Untrained":
-        """Load the weights of the package."""
-        open_pretrained()
-        return cls(name)
 
     @property
     def words(self) -> str:
@@ -89,8 +84,11 @@ class Untrained:
 
 
 def load(name: str, run: str) -> Served | Untrained:
-    """Load a run, or the network of the package; raise InputError if there is none."""
-    return Untrained.load(name) if run == NAME else Served.load(name, run)
+    """Load a run, an ensemble, an exported file, or the network of the package; raise InputError if there is none."""
+    if run != NAME:
+        return Served(name, ensemble.load(run))
+    open_pretrained()
+    return Untrained(name)
 
 
 def _notes(seen: Understanding) -> list[str]:

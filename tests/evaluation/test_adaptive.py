@@ -111,7 +111,7 @@ def test_intervals_follow_a_change_of_the_errors_that_calibration_has_not_seen(q
     offsets = torch.tensor([0.0] if quantiles == 1 else [-1.0, 0.0, 1.0])
     values = torch.stack([truth[row : row + HORIZON] for row in range(1490)])[..., None] - offsets
     ones, places = torch.ones(1490, 1, SERIES), torch.arange(1490)
-    everything = Residuals(values, ones, places, places)
+    everything = Residuals(values, ones, places, places, torch.zeros_like(values[..., 0]) > 0)
     trained = () if quantiles == 1 else (0.1, 0.5, 0.9)
     held = HeldOut(everything.within(range(1000)), NOT_SELECTED, 1000, None)
     adapted = held.adapted(1.0)
@@ -136,7 +136,9 @@ def test_intervals_follow_a_change_of_the_errors_that_calibration_has_not_seen(q
 def test_too_few_windows_with_earlier_errors_leave_the_plain_form() -> None:
     def held(count: int) -> HeldOut:
         places = torch.arange(count)
-        residuals = Residuals(noise(count)[..., None], torch.ones(count, 1, SERIES), places, places)
+        values = noise(count)[..., None]
+        covered = torch.zeros_like(values[..., 0]) > 0
+        residuals = Residuals(values, torch.ones(count, 1, SERIES), places, places, covered)
         return HeldOut(residuals, NOT_SELECTED, count, None)
 
     assert held(40).adapted(0.5) is None

@@ -133,7 +133,8 @@ def residuals_of_series(counts: list[int], sizes: list[float], seed: int = 0) ->
     order = torch.randperm(len(series), generator=generator)
     values = (noise * torch.tensor(sizes)[series, None, None, None])[order]
     places = torch.arange(len(series))
-    return Residuals(values, torch.ones(len(series), 1, 1), places, places, None, series[order])
+    covered = torch.zeros_like(values[..., 0]) > 0
+    return Residuals(values, torch.ones(len(series), 1, 1), places, places, covered, series[order])
 
 
 def coverage(calibration: Calibration, residuals: Residuals, scale: torch.Tensor) -> float:
@@ -176,7 +177,7 @@ def test_the_size_that_calibrates_a_window_does_not_know_its_errors() -> None:
     clean = residuals_of_series([20, 20], [1.0, 1.0])
     values = clean.values.clone()
     values[3] *= 3
-    changed = Residuals(values, clean.spread, clean.positions, clean.origins, None, clean.series)
+    changed = clean._replace(values=values)
     typical = clean.typical
     assert clean.series is not None
     one, other = (each.sizes_of_series(2)[1] * each.typical.mean() for each in (clean, changed))

@@ -15,10 +15,11 @@ import torch
 import forecast
 from forecast.common.errors import InputError
 from forecast.predict.__main__ import main
+from forecast.predict.answer import seasonal_naive
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.known import MissingKnown
-from forecast.predict.panel import PanelForecaster, seasonal_naive
+from forecast.predict.panel import PanelForecaster
 from forecast.predict.panel_inputs import PanelInputs
 from tests.conftest import TinyRun
 from tests.support.panels import FUTURE, STORES, long_table, stores

@@ -11,7 +11,7 @@ from forecast.common.errors import InputError
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import load
 from forecast.predict.forecaster import Forecaster
-from forecast.predict.transplanted import attention_named, trained_attention, transplant
+from forecast.predict.transplanted import trained_attention, transplanted
 from forecast.runs.run import Run
 from forecast.training.train import train
 from tests.conftest import TinyRun
@@ -114,6 +114,6 @@ def test_weights_of_a_mechanism_fit_no_other_mechanism(tmp_path: Path) -> None:
     trained = ["attention=linformer", "model.linear_path=false", "training.max_steps=1"]
     run, _ = train(quick(tmp_path, *trained))
     with pytest.raises(InputError, match=r"^--attention full: does not have (en|de)coder\.layers\.0"):
-        transplant(run, attention_named("full"))
+        transplanted(run, "full")
     with pytest.raises(InputError, match="depends on the look-back and the arguments of the mechanism: keep both"):
-        transplant(run, attention_named("linformer:rank=2"))
+        transplanted(run, "linformer:rank=2")

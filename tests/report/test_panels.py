@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox
 
 from forecast.report.groups import groups_of
-from forecast.report.pictures import _styles, draw_pictures, new_panel, png
+from forecast.report.pictures import draw_pictures, new_panel, png, styles_of
 from forecast.runs.read import read_runs
 from tests.report.made import BUSY, result_of, write_run
 
@@ -127,7 +127,7 @@ def test_a_mechanism_has_the_same_colour_and_marker_in_every_report(tmp_path: Pa
         for name in names:
             write_run(tmp_path / folder / name, result_of(name))
         (group,) = groups_of(read_runs([tmp_path / folder]).runs)
-        styles = _styles(group)
+        styles = styles_of(group.arms, group.reference, group.control)
         marks = [(each["color"], each["marker"]) for arm, each in styles.items() if arm]
         assert len(set(marks)) == len(marks)
         return styles["probsparse"]

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")  # it ends before tests of other parts
 def service(tiny_run: TinyRun, panel_run: TinyRun) -> Iterator[Client]:
-    from forecast.serve.served import Served
-    from forecast.serve.untrained import Untrained
+    from forecast.serve.untrained import load
     from tests.support.service import serving
 
-    models = [Served.load("hours", str(tiny_run.path)), Served.load("stores", str(panel_run.path))]
-    with serving([*models, Untrained.load("untrained")]) as client:
+    runs = {"hours": str(tiny_run.path), "stores": str(panel_run.path), "untrained": "pretrained"}
+    with serving([load(name, run) for name, run in runs.items()]) as client:
         yield client

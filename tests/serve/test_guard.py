@@ -26,9 +26,10 @@ TOKEN = "a token of many characters"
 
 @pytest.fixture(scope="module")
 def model(tiny_run: TinyRun) -> Served:
+    from forecast.predict.ensemble import load
     from forecast.serve.served import Served
 
-    return Served.load("hours", str(tiny_run.path))
+    return Served("hours", load(tiny_run.path))
 
 
 @pytest.fixture(scope="module")

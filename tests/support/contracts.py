@@ -3,12 +3,18 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
 
 from forecast.data.contract import DataContract
 from forecast.data.scaler import Scaler
+from forecast.data.training_range import LIMITS, TrainingRange
+from forecast.evaluation.limits import Limits
+from forecast.predict.facts import ModelFacts
 from forecast.predict.forecaster import Forecaster
 from forecast.tables.reading import Reading
 from forecast.tables.roles import Roles
@@ -22,6 +28,14 @@ def contract_of(targets: Sequence[str] = ("load",), context_length: int = 20, **
     roles, scaler = Roles(list(targets)), Scaler(np.zeros(len(targets)), np.ones(len(targets)), list(targets))
     clock = options.pop("clock", None) or Clock(None, str(reading.frequency))
     return DataContract(roles, reading, clock, scaler, context_length, **{"horizon": 1} | options)
+
+
+def no_facts() -> ModelFacts:
+    """Return facts of a run that say nothing: no limit of a forecast, no range of training, no intervals."""
+    limits = Limits(torch.tensor(-torch.inf), torch.tensor(torch.inf), 1)
+    return ModelFacts(
+        "", {}, {}, TrainingRange((), *[np.empty(0)] * len(LIMITS)), limits, lambda: pytest.fail("no intervals"), Path()
+    )
 
 
 def with_contract(forecaster: Forecaster, **changes: Any) -> Forecaster:

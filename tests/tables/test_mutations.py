@@ -19,6 +19,7 @@ from forecast.tables.roles import Roles
 from forecast.tables.series import Series, read_series
 from forecast.tables.times.clock import Clock
 from tests.support import mutated
+from tests.support.contracts import no_facts
 from tests.support.mutated import BYTES, CELLS, COLUMNS, FORMS, PARQUET, Mutated
 from tests.support.small import CONTEXT, HORIZON
 
@@ -29,7 +30,7 @@ CONTRACT = DataContract(ROLES, Reading("date", frequency="h"), Clock(None, "h"),
 
 def read_trained(path: Path) -> Series:
     """Read a file as the model of a run does, whose network is not needed."""
-    return Forecaster(lambda *_: pytest.fail("no forecast is asked for"), CONTRACT).read(path)
+    return Forecaster(lambda *_: pytest.fail("no forecast is asked for"), CONTRACT, no_facts()).read(path)
 
 
 def read_untrained(path: Path) -> Series:

@@ -311,7 +311,6 @@ class Kind:
 
     simulate: Callable[[Diagnostic, np.random.Generator], np.ndarray]
     best_mse: Callable[[Diagnostic], float]
-    about: str
     is_control: bool = False
 
 
@@ -325,14 +324,10 @@ def _shrunk(variance: float, observations: int) -> float:
 
 
 KINDS = {
-    "recall": Kind(_recall, lambda s: _noise(s) + _shrunk(_noise(s), 1), "a pattern is followed by its response"),
-    "events": Kind(
-        _events, lambda s: _noise(s) + _shrunk(_noise(s), 1), "known events have the responses that they had before"
-    ),
-    "lag": Kind(_lag, _noise, "the future repeats a stretch that a pattern names"),
-    "selective": Kind(_selective, _noise, "a few marked steps decide the level of the future"),
-    "linear": Kind(_linear, _noise, "a linear map is the best forecast", True),
-    "level": Kind(
-        _level, lambda s: _noise(s) + _shrunk(_noise(s), s.look_back), "a shrunk mean is the best forecast", True
-    ),
+    "recall": Kind(_recall, lambda s: _noise(s) + _shrunk(_noise(s), 1)),
+    "events": Kind(_events, lambda s: _noise(s) + _shrunk(_noise(s), 1)),
+    "lag": Kind(_lag, _noise),
+    "selective": Kind(_selective, _noise),
+    "linear": Kind(_linear, _noise, is_control=True),
+    "level": Kind(_level, lambda s: _noise(s) + _shrunk(_noise(s), s.look_back), is_control=True),
 }

@@ -22,13 +22,13 @@ _YEAR_H = 365.2425 * 24
 _LAST_YEAR = 2261
 
 
-def simulate_transformer(rows: int = 17520, seed: int = 0, start: str = "2022-01-01") -> pd.DataFrame:
+def simulate_transformer(rows: int = 17520, seed: int = 0) -> pd.DataFrame:
     """Return hourly loads and temperatures of a transformer, over an hourly index named `date`.
 
     The same seed gives the same rows, for any length. Columns: active_power_kw, reactive_power_kvar,
     ambient_temperature_c, oil_temperature_c.
     """
-    first = pd.Timestamp(start)
+    first = pd.Timestamp("2022-01-01")
     most = int((pd.Timestamp(f"{_LAST_YEAR}-12-31") - first) / pd.Timedelta(hours=1))
     if not 1 <= rows <= most:
         raise InputError(f"data.rows={rows}: must be 1 to {most}, the hours from {first.date()} to {_LAST_YEAR}")
@@ -105,10 +105,6 @@ class _Noise:
         return np.where(last_event < 0, levels[0], drawn[last_event])
 
 
-def _hour_of_day(index: pd.DatetimeIndex) -> np.ndarray:
-    return index.hour.to_numpy(dtype=np.int64)
-
-
 def _year_wave(index: pd.DatetimeIndex, peak_day: float) -> np.ndarray:
     """Return a cosine of one year with its peak on the given day of the year."""
     day = index.day_of_year.to_numpy() + index.hour.to_numpy() / 24
@@ -117,7 +113,7 @@ def _year_wave(index: pd.DatetimeIndex, peak_day: float) -> np.ndarray:
 
 def _ambient_temperature(index: pd.DatetimeIndex, noise: _Noise) -> np.ndarray:
     summer = _year_wave(index, peak_day=203)
-    daily = np.cos(2 * np.pi * (np.arange(24) - 15) / 24)[_hour_of_day(index)]
+    daily = np.cos(2 * np.pi * (np.arange(24) - 15) / 24)[index.hour.to_numpy(dtype=np.int64)]
     weather = noise.correlated(3.2, 96) + noise.correlated(0.9, 6)
     clearness = 1 + np.clip(noise.correlated(0.35, 36), -0.8, 0.8)
     return np.asarray(10.0 + 9.0 * summer + (3.2 + 1.2 * summer) * clearness * daily + weather)
@@ -145,7 +141,7 @@ _OFF_DAY = 0.25 + 0.11 * _bump(12.5, 3.0) + 0.18 * _bump(19.5, 2.6)
 
 
 def _active_power(index: pd.DatetimeIndex, ambient: np.ndarray, off_day: np.ndarray, noise: _Noise) -> np.ndarray:
-    hour = _hour_of_day(index)
+    hour = index.hour.to_numpy(dtype=np.int64)
     profile = np.where(off_day, _OFF_DAY[hour], _WORKDAY[hour])
     lighting = 0.05 * (1 + _year_wave(index, peak_day=355)) * _bump(18, 2.5)[hour]
     felt = _lag(ambient, 18)  # buildings follow the weather with a delay
@@ -166,7 +162,7 @@ def _reactive_power(
     index: pd.DatetimeIndex, active: np.ndarray, ambient: np.ndarray, off_day: np.ndarray, noise: _Noise
 ) -> np.ndarray:
     motors = 0.30 + 0.006 * _soft_excess(ambient - 20)  # the share rises with cooling
-    hour = _hour_of_day(index)
+    hour = index.hour.to_numpy(dtype=np.int64)
     in_service = noise.switched(1440, (1.0, 0.0), (0.85, 0.15))
     capacitor = 50.0 * ((hour >= 7) & (hour < 21) & ~off_day) * in_service
     return np.asarray(14.0 + motors * active * (1 + noise.correlated(0.04, 12)) - capacitor + noise.white(1.5))

@@ -16,7 +16,7 @@ from scipy import stats
 
 from forecast.common.text import counted
 from forecast.report.costs import TRAINING, timed_together
-from forecast.report.groups import CONTROL, REFERENCE, Setting, conditions_of, in_order, plainest
+from forecast.report.groups import CONTROL, REFERENCE, Setting, in_order, plainest
 from forecast.runs.labels import arm_labels, differing, facts_apart, unique_labels
 from forecast.runs.read import FinishedRun
 
@@ -100,7 +100,8 @@ class Cell:
     @cached_property
     def scores(self) -> np.ndarray:
         """Share of skill of each seed; of a control, the error above the best possible one, as a share of it."""
-        return np.array([run.number(f"diagnostic.test.{_score(self.task)}") for run in self.runs])
+        name = "excess" if self.task.is_control else "share"
+        return np.array([run.number(f"diagnostic.test.{name}") for run in self.runs])
 
     @property
     def mean(self) -> float:
@@ -144,18 +145,9 @@ class Cell:
         return run.number("diagnostic.test.simple_mse") / run.number("diagnostic.best_mse") - 1
 
     @property
-    def conditions(self) -> tuple[str, ...]:
-        """Conditions of the costs."""
-        return tuple(sorted({conditions_of(run) for run in self.runs}))
-
-    @property
     def mebibytes(self) -> float:
         """Largest memory of the process or the device."""
         return float(np.max([run.number(MEMORY) for run in self.runs]))
-
-
-def _score(task: Task) -> str:
-    return "excess" if task.is_control else "share"
 
 
 def _rate(run: FinishedRun) -> float | None:
@@ -222,14 +214,12 @@ class Diagnosis:
             words.append(counted(task.types, TYPES[task.kind]))
         if task.distance and without != "distance":
             words.append(f"{counted(task.distance, 'unit')} away")
-        if self._has_several_events(task) and without != "events":
+        most_events = max(other.events for other in self.tasks if other.kind == task.kind)
+        if most_events > 1 and without != "events":
             words.append(f"{counted(task.events, 'event')} ahead")
         if len({other.look_back for other in self.tasks}) > 1 and without != "look_back":
             words.append(f"look-back {task.look_back:,}")
         return words
-
-    def _has_several_events(self, task: Task) -> bool:
-        return max(other.events for other in self.tasks if other.kind == task.kind) > 1
 
     def curves(self) -> Iterator[tuple[str, list[Task]]]:
         """Yield each size that varies while all else is equal, and its tasks in rising order."""

@@ -22,7 +22,7 @@ from forecast.tables.series import Series
 from forecast.tables.times.clock import UNKNOWN, Clock
 from forecast.training.train import train
 from tests.conftest import TinyRun
-from tests.support.contracts import contract_of, with_contract
+from tests.support.contracts import contract_of, no_facts, with_contract
 from tests.support.forecasts import dated, edit, expect_one_line, forecast, put
 from tests.support.kept import kept_run
 from tests.support.pictures import drawing
@@ -71,6 +71,7 @@ def test_daily_data_in_utc_keep_their_dates_over_a_clock_change() -> None:
             clock=Clock("Europe/Berlin", "D"),
             cycles=["day_of_week"],
         ),
+        facts=no_facts(),
     )
     days = pd.date_range("2024-10-10", periods=25, freq="D", tz="Europe/Berlin")
     feed = pd.DataFrame({"load": np.arange(11.0)}, index=days[:11].tz_convert("UTC"))
@@ -263,7 +264,7 @@ def test_only_a_model_of_one_column_accepts_a_series(tiny_run: TinyRun) -> None:
     contract = replace(
         several.contract, roles=Roles(["load"]), scaler=Scaler(scaler.mean[:1], scaler.scale[:1], ["load"])
     )
-    one = Forecaster(lambda *_: torch.ones(1, HORIZON, 1), contract)
+    one = Forecaster(lambda *_: torch.ones(1, HORIZON, 1), contract, no_facts())
     assert list(one.predict(series)) == list(one.predict(series.rename(None))) == ["load"]
     with pytest.raises(InputError, match="a Series 'oil'"):
         one.predict(series.rename("oil"))
