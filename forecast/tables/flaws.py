@@ -70,6 +70,10 @@ class Flaw(InputError):
         self.source, self.where, self.problem, self.cure, self.word = source, where, problem, cure, word
         self.count, self.unit, self.rows, self.more = count, unit, rows, more
 
+    def but(self, **changed: Any) -> "Flaw":
+        """Return the flaw with other parts, by the names of the parameters."""
+        return Flaw(**{**vars(self), **changed})
+
     @property
     def words(self) -> tuple[str, ...]:  # type: ignore[override]  # the word may be set later
         """The option that accepts the flaw, if one does."""

@@ -55,14 +55,13 @@ def to_numbers(
             values[:, place] = _parse(column, numbers, rows, source, where)
         except Flaw as other:
             if name in numeric:
-                other = Flaw(other.source, other.where, other.problem, _AS_TRAINED)
+                other = other.but(cure=_AS_TRAINED)
             elif numbers is not None and other.where != where and (found := find_marks(column, numbers)):
                 marked.append((other, found))
             elif name in covariates:
-                cure = (
-                    f"{other.cure.partition(', or leave')[0]}, or name it in data.categorical if its cells are labels"
-                )
-                other = Flaw(other.source, other.where, other.problem, cure, list_word("data.categorical", [name]))
+                first, _, _ = other.cure.partition(", or leave")
+                cure = f"{first}, or name it in data.categorical if its cells are labels"
+                other = other.but(cure=cure, word=list_word("data.categorical", [name]))
             flaws.append(other)
             if name not in needed and (numbers is None or other.where == where or np.isnan(numbers).all()):
                 useless.append((name, other))

@@ -10,7 +10,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.tables.flaws import Flaw
 from forecast.tables.times.buckets import Buckets, first_slip
-from forecast.tables.times.calendars import DAY, LEAST_ROWS, find_calendar, with_holidays
+from forecast.tables.times.calendars import DAY, LEAST_ROWS, find_calendar, most_common, with_holidays
 from forecast.tables.times.frequency import (
     MOST_INVENTED,
     fixed_step,
@@ -163,22 +163,17 @@ def find_step_change(times: pd.DatetimeIndex) -> StepChange | None:
     kinds = _kinds_of_steps(times)
     if len(kinds) < 2 * _LEAST_PART:
         return None
-    after = _mode(kinds[-2 * _LEAST_PART :])
+    after, _ = most_common(kinds[-2 * _LEAST_PART :])
     scores = np.cumsum(np.where(kinds == after, 1, -4)[::-1])[::-1]
     row = int(scores.argmax())  # the first row of the part in which this step prevails up to the end
     old, new = kinds[:row], kinds[row:]
     if min(len(old), len(new)) < _LEAST_PART:
         return None
-    before = _mode(old)
+    before, _ = most_common(old)
     if before == after or np.mean(old == before) < 0.5 or np.mean(old == after) > 0.2 or np.mean(new == after) < 0.95:
         return None
     longer = min(before, after) if min(before, after) < 0 else max(before, after)
-    return StepChange(row, *(_kind_name(int(kind)) for kind in (before, after, longer)))
-
-
-def _mode(values: np.ndarray) -> int:
-    found, counts = np.unique(values, return_counts=True)
-    return int(found[counts.argmax()])
+    return StepChange(row, *map(_kind_name, (before, after, longer)))
 
 
 def _kinds_of_steps(times: pd.DatetimeIndex) -> np.ndarray:
@@ -223,15 +218,15 @@ def _with_cure(flaw: Flaw, times: pd.DatetimeIndex, frequency: str | None) -> Fl
     if "local clock" in flaw.cure:
         return flaw
     if frequency is not None and (other := _found_alone(times)) is not None:
-        return Flaw(flaw.source, flaw.where, flaw.problem, f"correct the times, or set data.frequency={other}")
+        return flaw.but(cure=f"correct the times, or set data.frequency={other}")
     if (snap := find_snap(times)) is not None:
         words, effect = [f"data.snap={snap}"], "each time then moves to the nearest step"
     else:
         words, effect = find_coarser(times), "each longer step then has the mean of its rows"
     if not words:
-        return Flaw(flaw.source, flaw.where, flaw.problem, "correct the times in the file")
+        return flaw.but(cure="correct the times in the file")
     cure = f"correct the times, or train with {' '.join(words)} ({effect})"
-    return Flaw(flaw.source, flaw.where, flaw.problem, cure, words[0], more=words[1:])
+    return flaw.but(cure=cure, word=words[0], more=words[1:])
 
 
 def _found_alone(times: pd.DatetimeIndex) -> str | None:
