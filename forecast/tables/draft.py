@@ -18,9 +18,8 @@ from forecast.tables.marks import holds_mark, shown_marks
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN, PAST, USUAL_IDS, Roles
 from forecast.tables.times.buckets import snapped
-from forecast.tables.times.finding import find_times
 from forecast.tables.times.forms import holds_times
-from forecast.tables.times.parts import find_clock, join_parts
+from forecast.tables.times.parts import find_clock, find_times, join_parts
 from forecast.tables.times.time_format import PLAIN, TimeFormat
 from forecast.tables.times.written import read_times
 from forecast.tables.transposed import upright

@@ -1,20 +1,21 @@
-"""Times in several columns: the date, or year and month, beside the time of day; found, and joined into one column."""
+"""Columns that make the time: found if none is named, and joined into one if the date is beside the time of day."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import refuse_first
+from forecast.tables.flaws import Flaw, refuse_first
 from forecast.tables.times.calendar_words import month_of, part_kinds
 from forecast.tables.times.clocks import Clock, holds_clocks, read_clock
 from forecast.tables.times.forms import first_form, holds_times, is_unread, to_text
-from forecast.tables.times.numbered import is_number, number_formats
+from forecast.tables.times.numbered import find_numbered_column, is_number, number_formats, propose_numbered_column
 from forecast.tables.times.spellings import first_day
 from forecast.tables.times.time_format import TimeFormat
-from forecast.tables.times.written import holds_spelled_times, read_times
+from forecast.tables.times.timestamps import find_time_column
+from forecast.tables.times.written import find_spelled_column, holds_spelled_times, read_times
 from forecast.tables.times.zones import ZONES, from_named_zones, is_doubled, localized, proposed_zone
 
 _SAMPLE = 1000
@@ -126,6 +127,32 @@ def _has_clock(column: pd.Series) -> bool:
     return form is not None and form["hour"] is not None and bool(text.str.contains(r"[1-9]:\d\d|:\d?[1-9]").any())
 
 
+def find_times(
+    table: pd.DataFrame, source: str, taken: Sequence[str], ids: Sequence[str], date_format: str | None
+) -> tuple[tuple[str, ...], Flaw | None]:
+    """Return the columns that make the time if none is named, and a flaw if several columns hold dates.
+
+    Usual dates come first. Parts such as year and month, numbers, and other spellings are looked for only in a table
+    that has none. `taken` columns have another role, and `ids` identify series.
+    """
+    dates = [str(name) for name in table.columns if holds_times(table[name], date_format)]
+    if len(dates) > 1:  # 18.00.00 is a clock, although it has the form of a date
+        dates = [name for name in dates if not holds_clocks(table[name])] or dates
+    if len(dates) == 1:
+        return (dates[0], *find_clock(table, dates[0], taken, ids)), None
+    if not dates:
+        if date_format is None and (columns := find_calendar(table, taken, ids)):
+            return columns, None
+        if (name := find_numbered_column(table, [*taken, *ids], date_format)) is not None:
+            return (name, *find_clock(table, name, taken, ids)), None
+        if (spelled := find_spelled_column(table, [*taken, *ids], source, date_format)) is not None:
+            return (spelled[0], *find_clock(table, spelled[0], taken, ids)), spelled[1]
+        if date_format is None:
+            propose_numbered_column(table, [*taken, *ids], source)
+    name, ambiguous = find_time_column(table, source, date_format)
+    return (name,), ambiguous
+
+
 def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that make the time if none holds dates: year and month, with day and hour if there; or none.
 
@@ -156,20 +183,13 @@ def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str])
     return next(iter(unique or results), ())
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The columns of a time by the part that each holds."""
-
-    columns: dict[str, str]
-
-    @property
-    def clock(self) -> dict[str, str]:
-        return {kind: name for kind, name in self.columns.items() if kind in _CLOCK_KINDS}
+_Parts = dict[str, str]
+"""The column of each part of a time."""
 
 
 def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format: str | None) -> _Parts:
-    """Return which part of the time each named column holds."""
-    columns: dict[str, str] = {}
+    """Return the named columns by the part of the time that each holds."""
+    columns: _Parts = {}
     unknown = []
     for name in names:
         possible = [kind for kind in kinds_of(table[name]) if kind not in columns]
@@ -187,13 +207,13 @@ def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format:
         columns["date"], unknown = unknown[0], unknown[1:]
     if len(unknown) == 1 and "date" in columns and not set(columns) & {*_CLOCK_KINDS, "zone"}:
         columns["hour"], unknown = unknown[0], []
-    if unknown or not ("date" in columns or "year" in columns) or len(columns) < 2:
+    if unknown or not {"date", "year"} & set(columns) or len(columns) < 2:
         shown = (unknown or list(names))[0]
         raise InputError(
             f"{source}: data.time_columns=[{','.join(names)}]: which part of the time {shown!r} holds is unclear: "
             "rename the columns to Date, Year, Month, Day, Hour, Minute or Time, or leave it out"
         )
-    return _Parts(columns)
+    return columns
 
 
 def _holds_whole_dates(column: pd.Series, date_format: str | None) -> bool:
@@ -224,11 +244,11 @@ def join_parts(
     dates, time_format, notes = _read_dates(table, parts, rows, source, time_format)
     clock, time_format = _read_clocks(table, parts, dates, rows, source, time_format)
     times = _join(dates, clock, time_format, rows, f"{source}, column {names[-1]!r}", series)
-    if zone := parts.columns.get("zone"):
+    if zone := parts.get("zone"):
         words = to_text(table[zone]).fillna("").to_numpy()
         times = from_named_zones(times.tz_localize(None), words, time_format.zone, rows, f"{source}, column {zone!r}")
-    name = parts.columns.get("date") or _free_name(table, names, "time" if parts.clock else "date")
-    place = int(table.columns.get_indexer(pd.Index([parts.columns.get("date", names[0])]))[0])
+    name = parts.get("date") or _free_name(table, names, "time" if set(parts) & set(_CLOCK_KINDS) else "date")
+    place = int(table.columns.get_indexer(pd.Index([parts.get("date", names[0])]))[0])
     place -= sum(str(other) in names for other in table.columns[:place])
     table = table.drop(columns=list(names))
     table.insert(place, name, times)
@@ -246,21 +266,20 @@ def _read_dates(
     table: pd.DataFrame, parts: _Parts, rows: np.ndarray, source: str, time_format: TimeFormat
 ) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
     """Return the dates without a time of day."""
-    if (date := parts.columns.get("date")) is None:
-        return _calendar_dates(table, parts.columns, rows, source), time_format, ()
+    if (date := parts.get("date")) is None:
+        return _calendar_dates(table, parts, rows, source), time_format, ()
     where = f"{source}, column {date!r}"
     dates, read_as, notes = read_times(table[date], rows, where, replace(time_format, zone=None))
     read_as = replace(read_as, zone=time_format.zone)
     late = np.asarray(dates != dates.normalize())
-    if parts.clock:
-        other = next(iter(parts.clock.values()))
+    if other := next((name for kind, name in parts.items() if kind in _CLOCK_KINDS), None):
         cure = "set data.time_column instead of data.time_columns, or remove it from the dates"
         problem = f"has a time of day beside the hour of {other!r}: {cure}"
         refuse_first(late, rows, where, lambda place, _: f"{dates[place]} {problem}")
     return dates, read_as, notes
 
 
-def _calendar_dates(table: pd.DataFrame, columns: dict[str, str], rows: np.ndarray, source: str) -> pd.DatetimeIndex:
+def _calendar_dates(table: pd.DataFrame, columns: _Parts, rows: np.ndarray, source: str) -> pd.DatetimeIndex:
     """Return the dates of years with months, days, quarters, weeks or days of the year."""
     years = _numbers(table[columns["year"]], "year", rows, source)
     kind = next((kind for (kind,) in _WITHIN_YEAR if kind in columns), "month")
@@ -279,15 +298,14 @@ def _calendar_dates(table: pd.DataFrame, columns: dict[str, str], rows: np.ndarr
     stamps = pd.DatetimeIndex(pd.to_datetime([str(first or "1970-01-01") for first in firsts])).as_unit("ns")
     dates = pd.DatetimeIndex(stamps[codes]) + pd.to_timedelta(days - 1, unit="D")
     absent |= np.asarray(days > 1) & np.asarray(dates.day != days) if kind == "month" else False
-    if absent.any():
-        place = int(np.argmax(absent))
-        shown = "-".join(
-            str(part) for part in (years[place], numbers[place], *((days[place],) if kind == "month" else ()))
-        )
-        raise InputError(
-            f"{source}, row {rows[place]}: {shown} is no {'day' if kind == 'month' else kind} of a year "
-            f"({int(absent.sum())} such rows): correct it"
-        )
+    named = (years, numbers, days) if kind == "month" else (years, numbers)
+    what = "day" if kind == "month" else kind
+
+    def problem(place: int, count: int) -> str:
+        shown = "-".join(str(part[place]) for part in named)
+        return f"{shown} is no {what} of a year ({count} such rows): correct it"
+
+    refuse_first(absent, rows, source, problem)
     return dates
 
 
@@ -316,11 +334,11 @@ def _read_clocks(
     """Return the time of day of all rows."""
     clock = Clock(np.zeros(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64))
     for kind in ("time", "hour", "period"):
-        if name := parts.columns.get(kind):
+        if name := parts.get(kind):
             where = f"{source}, column {name!r}"
             clock, time_format = read_clock(table[name], dates, rows, where, time_format, counts=kind == "hour")
     for kind, size in (("minute", 60), ("second", 1)):
-        if name := parts.columns.get(kind):
+        if name := parts.get(kind):
             more = _numbers(table[name], kind, rows, source)
             clock = replace(clock, since=clock.since + more * size * 10**9)
     return clock, time_format
@@ -353,13 +371,10 @@ def _join(
         return midnights + pd.to_timedelta(clock.since, unit="ns")
     if clock.marks.any():
         wrong = (clock.marks > 0) & ~is_doubled(local, zone)
-        if wrong.any():
-            place = int(np.argmax(wrong))
-            proposed = proposed_zone(pd.DatetimeIndex(local[wrong]))
-            raise InputError(
-                f"{where}, row {rows[place]}: {local[place]} is marked as an hour that occurs twice, which it does not "
-                f"in data.time_zone={zone}: correct data.time_zone{f', such as {proposed}' if proposed else ''}"
-            )
+        proposed = proposed_zone(pd.DatetimeIndex(local[wrong]))
+        cure = f"correct data.time_zone{f', such as {proposed}' if proposed else ''}"
+        problem = f"is marked as an hour that occurs twice, which it does not in data.time_zone={zone}: {cure}"
+        refuse_first(wrong, rows, where, lambda place, _: f"{local[place]} {problem}")
         times, _ = localized(local, zone, rows, where, marks=clock.marks, series=series)
         return times
     return local

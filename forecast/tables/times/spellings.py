@@ -2,7 +2,6 @@
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -46,7 +45,7 @@ _NUMERIC = re.compile(
     r"\d{4}(?P<a>[-/.])\d{1,2}(?:(?P=a)\d{1,2})?|\d{1,2}(?P<b>[-/.])\d{1,2}(?P=b)(?:\d{4}|\d{2})|"
     r"\d{1,2}[./-](?:19|20)\d{2}"
 )
-_PERIODS: tuple[tuple[str, str], ...] = (
+_PERIODS = (
     ("quarter", r"(?P<year>\d{4}) ?[-:./]? ?[QqTtKk](?P<number>[1-4])"),
     ("quarter", r"[QqTt] ?(?P<number>[1-4])[ '/.-]*(?P<year>\d{4})"),
     ("quarter", r"(?P<number>[1-4])[.ºªeᵉ]*(?:er|º|st|nd|rd|th|e|ème)? ?[QqTt](?:rim)?[ '/.-]*(?P<year>\d{4})"),
@@ -98,16 +97,6 @@ class Respelled:
     zones: np.ndarray
     ends: pd.Series
     notes: tuple[str, ...]
-
-    @property
-    def says_more(self) -> bool:
-        """Whether a cell is an interval, names a zone, or is 24:00."""
-        return bool((self.zones != "").any() or self.days.any() or (self.ends != "").any())
-
-    @property
-    def lacks_zones(self) -> bool:
-        """Whether some cells name a zone and others do not."""
-        return bool((self.zones != "").any() and (self.zones == "").any())
 
     @property
     def has_whole_ends(self) -> bool:
@@ -374,29 +363,9 @@ def _read_named(dated: str, style: str) -> tuple[str, str] | None:
         return _as_date(years[0], month, days[0]) if days else (f"{years[0]}-{month:02}", "month")
     if years or not numbers:
         return None
-    return _STYLES[style](dated, numbers, month)
-
-
-def _year_last(dated: str, numbers: list[str], month: int) -> tuple[str, str] | None:
-    """Return a date such as 05-Jan-21 or Jan-21, whose year is behind."""
-    if len(numbers) == 2:
-        return _as_date(_century(numbers[1]), month, numbers[0])
-    return None if dated[0].isdigit() else (f"{_century(numbers[0])}-{month:02}", "month")
-
-
-def _year_first(dated: str, numbers: list[str], month: int) -> tuple[str, str] | None:
-    """Return a date such as 21-Jan-05, whose year is in front."""
-    if len(numbers) == 2:
-        return _as_date(_century(numbers[0]), month, numbers[1])
-    return (f"{_century(numbers[0])}-{month:02}", "month") if dated[0].isdigit() else None
-
-
-def _century(year: str) -> str:
-    """Return a year of two digits with four, as `strptime` reads it."""
-    return f"{2000 + int(year) if int(year) <= 68 else 1900 + int(year)}"
-
-
-_STYLES: dict[str, Callable[[str, list[str], int], tuple[str, str] | None]] = {
-    YEAR_LAST: _year_last,
-    YEAR_FIRST: _year_first,
-}
+    short = numbers[0 if style == YEAR_FIRST else -1]
+    year = f"{2000 + int(short) if int(short) <= 68 else 1900 + int(short)}"  # as `strptime` reads it
+    if len(numbers) == 2:  # 21-Jan-05 or 05-Jan-21
+        return _as_date(year, month, numbers[-1 if style == YEAR_FIRST else 0])
+    is_in_front = dated[0].isdigit()  # 21-Jan, not Jan-21
+    return (f"{year}-{month:02}", "month") if is_in_front == (style == YEAR_FIRST) else None
