@@ -16,7 +16,7 @@ from forecast.common.files import ARROW, PACKED, PARQUET, TEXT, TEXTS, WORKBOOK,
 from forecast.tables.formats.folders import Folder
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.formats.text import ORIGIN, check_names, read_text, table_of_content, table_of_text
-from forecast.tables.formats.unpacking import limit_bytes, read_parquet_bytes, refuse_large
+from forecast.tables.formats.unpacking import check_size, read_parquet_bytes
 from forecast.tables.formats.workbooks import read_arrow, read_workbook, with_text_numbers
 
 READ = (TEXT, TEXT + PACKED, *TEXTS[1:], *WORKBOOK, PARQUET[0], *ARROW)
@@ -116,8 +116,7 @@ def _read_workbook(path: Path, layout: Layout) -> pd.DataFrame:
 def _read_folder(path: Path) -> pd.DataFrame:
     """Return the table in a folder of Parquet files."""
     folder = Folder(path)
-    if folder.bytes > limit_bytes():
-        raise refuse_large(path)
+    check_size(folder.bytes, path)
     return folder.frame()
 
 

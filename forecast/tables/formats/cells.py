@@ -76,6 +76,10 @@ class Marks:
     decimal: str | None
     thousands: str | None
 
+    def __str__(self) -> str:
+        thousands = f', thousands with "{self.thousands}"' if self.thousands else ""
+        return f'have the decimal mark "{self.decimal or "."}"{thousands}'
+
 
 def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Marks:
     """Return the marks that the cells show; raise InputError if they contradict each other, or settle nothing.
@@ -172,16 +176,11 @@ def with_numbers(column: pd.Series, marks: Marks) -> pd.Series:
         numeric = pc.and_(numeric, pc.match_substring_regex(plain, _PLAIN))
     plain = pc.if_else(numeric, pc.replace_substring_regex(plain, r"[+\s]", ""), text)
     if pc.all(numeric).as_py():
-        return pd.Series(_floats(plain), index=column.index, name=column.name)
+        floats = pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False)  # NaN for an empty cell
+        return pd.Series(floats, index=column.index, name=column.name, dtype=np.float64)
     if not pc.any(numeric).as_py():
         return column
     return pd.Series(plain.to_numpy(zero_copy_only=False), index=column.index, name=column.name, dtype=column.dtype)
 
 
 _PLAIN = r"^[+-]?\s*(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
-
-
-def _floats(plain: pa.Array) -> np.ndarray:
-    """Return the numbers of text without plus signs, NaN for an empty cell."""
-    numbers = pc.cast(plain, pa.float64())
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)

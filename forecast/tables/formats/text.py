@@ -230,8 +230,7 @@ def _with_marks(
         return table, ()
     for place in places:
         table.isetitem(place, with_numbers(table.iloc[:, place], marks).array)
-    thousands = f', thousands with "{marks.thousands}"' if marks.thousands else ""
-    return table, (f'numbers have the decimal mark "{marks.decimal or "."}"{thousands}',)
+    return table, (f"numbers {marks}",)
 
 
 def _has_fraction(table: pd.DataFrame) -> bool:
