@@ -164,22 +164,6 @@ def tidy_name(name: Any) -> Any:
     return name.strip() if isinstance(name, str) else name
 
 
-def rows_at_end(
-    times: pd.DatetimeIndex, count: int, source: str, *, fewer_allowed: bool = False
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return a mask (N,) of the last `count` rows by time, and a note on the others; `times` may be in any order."""
-    if count > len(times):
-        if fewer_allowed:
-            return np.ones(len(times), dtype=bool), ()
-        raise InputError(f"{source}: data.last_rows={count}: the table has {len(times):,} rows: lower it, or set null")
-    kept = np.zeros(len(times), dtype=bool)
-    kept[np.argsort(times.asi8, kind="stable")[-count:]] = True
-    left_out = len(times) - count
-    rows = "the first row was" if left_out == 1 else f"the first {left_out:,} rows were"
-    note = f"{rows} left out: data.last_rows={count} begins at {times[kept].min()}"
-    return kept, (note,) if left_out else ()
-
-
 def without_counters(table: pd.DataFrame, kept: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Drop unnamed columns that are empty (a comma at each line's end), and columns without information; return notes.
 

@@ -55,11 +55,11 @@ def name_empty_cells(
 ) -> tuple[dict[str, tuple[str, ...]], dict[int, float], list[str]]:
     """Set the empty cells of columns with labels to `EMPTY`; return the labels, its numbers, and notes.
 
-    `values` (N, C) is changed. `places` are the columns with labels by name, and the numbers of `EMPTY` are by place.
-    `names` are the columns in which it was a label in training; None: this is the training, and each column with an
-    empty cell gets it and a note.
+    `values` (N, C) is changed. `places` are the columns with labels by name. The numbers of `EMPTY` are by place, NaN
+    where it is no label. `names` are the columns in which it was a label in training; None: this is the training, and
+    each column with an empty cell gets it and a note.
     """
-    named, numbers, notes = dict(labels), dict[int, float](), []
+    named, numbers, notes = dict(labels), dict.fromkeys(places.values(), np.nan), []
     for name, place in places.items():
         empty = np.isnan(values[:, place])
         is_label = bool(empty.any() and labels[name]) if names is None else name in names
