@@ -127,7 +127,8 @@ def with_time_column(draft: Draft) -> Draft:
         raise InputError(f"{source} has no rows below its header: add data")
     label = str(table.index.name) if table.index.name is not None else "date"
     as_index = layout.columns is None and (name is None or (name == label and name not in table.columns))
-    if as_index and label not in table.columns and _index_holds_times(table.index, layout.date_format):
+    is_named = as_index and label not in table.columns and not isinstance(table.index, pd.RangeIndex)
+    if is_named and holds_times(pd.Series(table.index), layout.date_format):
         table.insert(0, label, table.index)
         return replace(draft, table=table.reset_index(drop=True), time_column=label)
     has_name = table.index.name is not None and table.index.name not in table.columns
@@ -157,10 +158,6 @@ def _with_parts(draft: Draft, columns: Sequence[str]) -> Draft:
     time_format = replace(draft.reading.time_format, columns=tuple(columns))
     note = f"the time is in {len(columns)} columns ({list_word('data.time_columns', columns)})"
     return replace(draft, reading=replace(draft.reading, time_format=time_format)).noted("columns", [note])
-
-
-def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
-    return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index), date_format)
 
 
 def without_empty_rows(draft: Draft) -> Draft:

@@ -71,7 +71,9 @@ def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.
     try:
         if path.is_dir():
             check_acts(layout, (), path)
-            return _read_folder(path)
+            folder = Folder(path)
+            check_size(folder.bytes, path)
+            return folder.frame()
         if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
@@ -113,15 +115,7 @@ def _read_workbook(path: Path, layout: Layout) -> pd.DataFrame:
     return table
 
 
-def _read_folder(path: Path) -> pd.DataFrame:
-    """Return the table in a folder of Parquet files."""
-    folder = Folder(path)
-    check_size(folder.bytes, path)
-    return folder.frame()
-
-
 def _read_columns(path: Path, kind: str) -> pd.DataFrame:
-    """Return the table of a Parquet, Feather or Arrow file."""
     try:
         if kind == "Arrow":
             return read_arrow(path)

@@ -38,9 +38,8 @@ class Choice(InputError):
         open_ones = [errors for errors in found if all(error.words or isinstance(error, Choice) for error in errors)]
         texts = [{str(error) for error in errors} for errors in open_ones]
         if shared := [error for error in (open_ones or [[]])[0] if all(str(error) in other for other in texts)]:
-            more = (
-                str(shared[0]) if len(shared) == 1 else _complaint([flaw for flaw in shared if isinstance(flaw, Flaw)])
-            )
+            flaws = [flaw for flaw in shared if isinstance(flaw, Flaw)]
+            more = str(shared[0]) if len(shared) == 1 else _complaint(flaws)
             self.args = (f"{self}; also, {more}",)
 
 
@@ -128,8 +127,7 @@ def _complaint(flaws: Sequence[Flaw]) -> str:
     named = [f"{flaw.where.removeprefix(', ')}: {flaw.problem}".removeprefix(": ") for flaw in flaws[:_SHOWN]]
     if len(flaws) > _SHOWN:
         named.append(f"and {len(flaws) - _SHOWN} more")
-    options = dict.fromkeys(word for flaw in flaws if flaw.word is not None for word in (flaw.word, *flaw.more))
-    words = [shlex.quote(word) for word in options]
+    words = [shlex.quote(word) for word in dict.fromkeys(word for flaw in flaws for word in flaw.words)]
     edits = sum(flaw.word is None for flaw in flaws)
     cures = ["correct them in the file"] if edits == len(flaws) else []
     if words:

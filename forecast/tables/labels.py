@@ -41,7 +41,7 @@ def encode_covariates(
                 where = f", column {name!r}, row {row}"
                 raise Flaw(source, where, f"the label {bad[0]!r} has control characters", "correct it in the file")
             encoded[name] = np.where(codes < 0, np.nan, codes.astype(np.float64))
-        if name not in labels and _is_boolean(encoded[name]):
+        if name not in labels and pd.api.types.infer_dtype(encoded[name], skipna=True) == "boolean":
             encoded[name] = column.map({True: 1.0, False: 0.0}).astype(np.float64)
     return encoded, labels
 
@@ -130,7 +130,3 @@ _POWER, _OTHERS = "[kMGT]?Wh|[kMG]W|[kMm]V|[kMG]?Hz", "[hkM]?Pa|m?bar|kg|[mck]m[
 _UNITS = rf"%|°\s?[A-Za-z]?|{_POWER}|{_OTHERS}|EUR|USD|[€$£]"
 _NUMBER_LIKE = re.compile(rf"\s*[-+]?\d[\d.,' ]*+(?:{_UNITS})?\s*$")
 """Numbers with a decimal comma, a separator of thousands or a unit, which are mistakes and no labels."""
-
-
-def _is_boolean(column: pd.Series) -> bool:
-    return pd.api.types.infer_dtype(column, skipna=True) == "boolean"

@@ -112,9 +112,8 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
         ),
     ):
         if bad.any():
-            first = int(np.argmax(bad))
-            text = problem.format(count=int(bad.sum()), value=numbers[first])
-            count = int(bad.sum())
+            first, count = int(np.argmax(bad)), int(bad.sum())
+            text = problem.format(count=count, value=numbers[first])
             return Flaw(source, f"{where}, row {rows[first]}", text, cure, word, count=count, unit="empty cell")
     return None
 

@@ -185,9 +185,9 @@ def whole_table(
     columns: list[str],
     frequency: str,
     source: str,
-    codes: Mapping[int, float] | None = None,
-    held: Collection[int] = (),
-    kept_rows: int = 0,
+    codes: Mapping[int, float],
+    held: Collection[int],
+    kept_rows: int,
 ) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
 
@@ -199,7 +199,6 @@ def whole_table(
     label of that number, not NaN, if it has occurred before.
     """
     times, values, rows = table
-    codes = codes or {}
     places = grid_places(times, frequency, rows, source)
     if how == "error":
         refuse_gaps(times, places, frequency, rows, source)

@@ -155,8 +155,11 @@ def upright(
     if not columns:
         raise InputError(f"{source}: each row is a series without a name: add a column of names before the dates")
     count, length = values.shape
-    long = {name: np.repeat(_labels(before[name]), length) for name in columns}
-    table = pd.DataFrame({**long, TIME: np.tile(np.array(cells, dtype=object), count), VALUE: _ravel(values)})
+    ids = before[columns].astype(object).where(before[columns].notna(), _EMPTY)
+    long = {name: np.repeat(ids[name].to_numpy(), length) for name in columns}
+    kind = np.float64 if all(map(pd.api.types.is_numeric_dtype, values.dtypes)) else object
+    cells_of_rows = values.to_numpy(kind).ravel()
+    table = pd.DataFrame({**long, TIME: np.tile(np.array(cells, dtype=object), count), VALUE: cells_of_rows})
     option = list_word("data.id_columns", columns)
     return Upright(table, tuple(columns), found, (f"{note} ({option})",))
 
@@ -166,17 +169,6 @@ def _has_times(before: pd.DataFrame) -> bool:
     if any(holds_times(before[name]) for name in before.columns):
         return True
     return bool(find_calendar(before, (), ()) or find_numbered_column(before, (), None) is not None)
-
-
-def _ravel(values: pd.DataFrame) -> np.ndarray:
-    """Return the values row by row, as numbers if all columns are."""
-    numeric = all(pd.api.types.is_numeric_dtype(kind) for kind in values.dtypes)
-    return np.asarray(values.to_numpy(np.float64 if numeric else object)).ravel()
-
-
-def _labels(column: pd.Series) -> np.ndarray:
-    """Return ids as they are, an empty cell as (none)."""
-    return column.astype(object).where(column.notna(), _EMPTY).to_numpy()
 
 
 def _read_names(dates: Sequence[str], source: str, date_format: str | None) -> tuple[str | None, list[str]]:

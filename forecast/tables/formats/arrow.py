@@ -40,7 +40,6 @@ def write_table(path: str, output: str, memory_bytes: int, most_bytes: int) -> d
 
 
 def _size(table: pa.Table) -> int:
-    """Return the bytes of a table in pandas."""
     size = 0
     for column in table.columns:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type

@@ -16,6 +16,7 @@ from forecast.tables.formats.layout import Layout
 _BLANKS = " \u00a0\u202f\u2009"
 _QUOTES = "'\u2019"
 _SIGN = r"[+\-\u2212]?"
+_ANY_MARK = re.compile(rf"[.,{_BLANKS}{_QUOTES}]")
 _NUMBER = re.compile(rf"\s*{_SIGN}\s*(?P<whole>\d[\d.,{_BLANKS}{_QUOTES}]*|[.,]\d+)(?P<power>[eE][+-]?\d+)?\s*")
 _GROUPS = re.compile(rf"(\d{{1,3}})(?:([.,{_BLANKS}{_QUOTES}])\d{{3}})(?:\2\d{{3}})*(?:([.,])(\d+))?")
 _FEW, _LOOKED_AT = 1000, 200_000
@@ -40,7 +41,7 @@ class Evidence:
 
     def add(self, cell: str) -> None:
         """Count one cell in."""
-        if ("." not in cell and "," not in cell and not _has_group(cell)) or (match := _NUMBER.fullmatch(cell)) is None:
+        if _ANY_MARK.search(cell.strip()) is None or (match := _NUMBER.fullmatch(cell)) is None:
             return
         text = match["whole"].strip()
         groups = _GROUPS.fullmatch(text)
@@ -58,10 +59,6 @@ class Evidence:
             self.decimal.setdefault(mark, cell)
         else:
             self.either.setdefault(mark, cell)
-
-
-def _has_group(cell: str) -> bool:
-    return any(mark in cell.strip() for mark in _BLANKS + _QUOTES)
 
 
 def _kind(mark: str) -> str:

@@ -268,10 +268,7 @@ def find_body(records: Sequence[Sequence[str]], width: int, layout: Layout = REC
     first = next((place for place in range(after, len(records)) if rows.fit(records[place])), None)
     if first is None:
         return Body(0, 1, tuple(records[0]) if records else ()), rows
-    if named is not None:
-        header: int | None = named
-    else:
-        header = _header(records, first, rows)
+    header = _header(records, first, rows) if named is None else named
     if layout.columns is not None:
         return Body(None, first, layout.columns), rows
     if header is None:
@@ -314,8 +311,8 @@ def _are_names(cells: Sequence[str]) -> bool:
     return all(map(_has_letters, texts)) and len(set(texts)) == len(texts) and not texts[0].startswith(_COMMENTS)
 
 
-def count_footers(records: Sequence[Sequence[str]], rows: _Rows) -> tuple[int, str]:
-    """Return the number of records at the end that are no rows, and the first text in them.
+def without_footers(body: Body, records: Sequence[Sequence[str]], rows: _Rows) -> Body:
+    """Return the body without the records at the end that are no rows, with a note.
 
     Only text counts, such as "Total": a row that was cut off, or that lacks its date, is a flaw.
     """
@@ -327,7 +324,10 @@ def count_footers(records: Sequence[Sequence[str]], rows: _Rows) -> tuple[int, s
             break
         count += 1
         text = cells[0] if cells else text
-    return (count, text) if text else (0, "")
+    if not text:
+        return body
+    note = f"{counted(count, 'line')} below the data left out, from {text[:40]!r} on (data.skip_footer={count})"
+    return replace(body, footers=count, notes=(*body.notes, note))
 
 
 def _is_footer(record: Sequence[str], rows: _Rows) -> bool:
@@ -362,11 +362,3 @@ def sample_of(content: bytes) -> tuple[str, bool]:
         end = content.find(b"\n", end) + 1 or len(content)
     size = max(_SAMPLE, end)
     return content[:size].decode("utf-8", errors="ignore"), len(content) <= size
-
-
-def with_footers(body: Body, count: int, text: str) -> Body:
-    """Return the body without the records at the end that are no rows, with a note."""
-    if not count:
-        return body
-    note = f"{counted(count, 'line')} below the data left out, from {text[:40]!r} on (data.skip_footer={count})"
-    return replace(body, footers=count, notes=(*body.notes, note))
