@@ -57,10 +57,9 @@ def is_unread(column: pd.Series) -> bool:
 
 def to_text(column: pd.Series) -> pd.Series:
     """Return the cells as text without blanks at their ends; a whole number has no decimals."""
-    if pd.api.types.is_float_dtype(column.dtype) and (column.dropna().abs() < 1e15).all():
-        column = (
-            column.astype("Int64") if (column.dropna() % 1 == 0).all() else column
-        )  # an empty cell makes a column of numbers floats
+    numbers = column.dropna() if pd.api.types.is_float_dtype(column.dtype) else None
+    if numbers is not None and (numbers.abs() < 1e15).all() and (numbers % 1 == 0).all():
+        column = column.astype("Int64")  # an empty cell makes a column of numbers floats
     return column.astype(str).str.strip()
 
 

@@ -66,7 +66,7 @@ def with_numbered_format(column: pd.Series, time_format: TimeFormat, where: str,
 
 def numbered_note(column: pd.Series, date_format: str) -> str:
     """Return the line on how a column of numbers was read."""
-    unit = next((f"{name} since 1970" for word, (_, name) in EPOCHS.items() if word == date_format), None)
+    unit = f"{EPOCHS[date_format][1]} since 1970" if date_format in EPOCHS else None
     shown = unit or _SHOWN.get(date_format, "dates and times")
     return f"{str(column.name)!r} holds numbers, read as {shown} (data.date_format={date_format})"
 

@@ -81,14 +81,14 @@ def find_clock(table: pd.DataFrame, date: str, taken: Sequence[str], ids: Sequen
     if not (found or clocks or zones):
         return ()
     has_clock = _has_clock(table[date])
-    if (has_clock and not zones) or not _is_doubled(table, [*ids, date]):
+    if (has_clock and not zones) or not (doubled := _doubled(table, [*ids, date])).any():
         return ()
     if has_clock:
         return tuple(zones[:1])
     columns = _one_of_each(found, named)
     if not columns:
-        columns = next(((name,) for name in clocks if _tells_apart(table, [*ids, date, name])), ())
-    if columns and not _is_finer(table, [*ids, date], columns):
+        columns = next(((name,) for name in clocks if _doubled(table, [*ids, date, name]).mean() <= 1 - UNIQUE), ())
+    if columns and _doubled(table, [*ids, date, *columns]).sum() >= doubled.sum():
         return ()
     return (*columns, *zones[:1]) if columns else ()
 
@@ -103,16 +103,9 @@ def _one_of_each(found: Sequence[str], named: dict[str, tuple[str, ...]]) -> tup
     return ()
 
 
-def _is_doubled(table: pd.DataFrame, names: list[str]) -> bool:
-    return bool(table[names].dropna().duplicated().any())
-
-
-def _tells_apart(table: pd.DataFrame, names: list[str]) -> bool:
-    return bool(table[names].dropna().duplicated().mean() <= 1 - UNIQUE)
-
-
-def _is_finer(table: pd.DataFrame, names: list[str], columns: Sequence[str]) -> bool:
-    return int(table[[*names, *columns]].dropna().duplicated().sum()) < int(table[names].dropna().duplicated().sum())
+def _doubled(table: pd.DataFrame, names: list[str]) -> pd.Series:
+    """Return which rows without an empty cell in these columns repeat a row before."""
+    return table[names].dropna().duplicated()
 
 
 def _has_clock(column: pd.Series) -> bool:
@@ -179,7 +172,7 @@ def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str])
         inside = finer if option[-1] in ("day", "yearday") else []
         results.append(tuple(dict.fromkeys(by_kind[kind] for kind in ("year", *option, *inside))))
     results = [result for result in results if len(result) >= 2]
-    unique = [result for result in results if not _is_doubled(table, [*ids, *result])]
+    unique = [result for result in results if not _doubled(table, [*ids, *result]).any()]
     return next(iter(unique or results), ())
 
 
@@ -331,7 +324,6 @@ def _numbers(column: pd.Series, kind: str, rows: np.ndarray, source: str) -> np.
 def _read_clocks(
     table: pd.DataFrame, parts: _Parts, dates: pd.DatetimeIndex, rows: np.ndarray, source: str, time_format: TimeFormat
 ) -> tuple[Clock, TimeFormat]:
-    """Return the time of day of all rows."""
     clock = Clock(np.zeros(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64))
     for kind in ("time", "hour", "period"):
         if name := parts.get(kind):
@@ -357,21 +349,18 @@ def _join(
     local = pd.DatetimeIndex(dates.tz_localize(None).as_unit("ns") + pd.to_timedelta(clock.since, unit="ns"))
     if dates.tz is not None:
         return dates + pd.to_timedelta(clock.since, unit="ns")
-    if clock.marks.any() and zone is None:
-        place = int(np.argmax(clock.marks > 0))
-        proposed = proposed_zone(pd.DatetimeIndex(local[clock.marks > 0]))
-        raise InputError(
-            f"{where}, row {rows[place]}: marks an hour that occurs twice when clocks move back, {local[place]}: set "
-            f"their time zone, such as data.time_zone={proposed or 'Europe/Berlin'}"
-        )
+    marked = clock.marks > 0
     if zone is None:
+        cure = f"set their time zone, such as data.time_zone={proposed_zone(local[marked]) or 'Europe/Berlin'}"
+        problem = "marks an hour that occurs twice when clocks move back"
+        refuse_first(marked, rows, where, lambda place, _: f"{problem}, {local[place]}: {cure}")
         return local
     if clock.counted or _counts_over_spring(local, dates, clock, zone):
         midnights, _ = localized(dates.normalize(), zone, rows, where)
         return midnights + pd.to_timedelta(clock.since, unit="ns")
-    if clock.marks.any():
-        wrong = (clock.marks > 0) & ~is_doubled(local, zone)
-        proposed = proposed_zone(pd.DatetimeIndex(local[wrong]))
+    if marked.any():
+        wrong = marked & ~is_doubled(local, zone)
+        proposed = proposed_zone(local[wrong])
         cure = f"correct data.time_zone{f', such as {proposed}' if proposed else ''}"
         problem = f"is marked as an hour that occurs twice, which it does not in data.time_zone={zone}: {cure}"
         refuse_first(wrong, rows, where, lambda place, _: f"{local[place]} {problem}")

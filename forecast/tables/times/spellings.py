@@ -343,7 +343,6 @@ _MONTHS_OF = {"year": 12, "half": 6, "quarter": 3, "month": 1}
 
 
 def _read_named(dated: str, style: str) -> tuple[str, str] | None:
-    """Return a date with the name of a month."""
     if match := _PASTED.fullmatch(dated):
         dated = f"{match['day']} {match['month']} {match['year']}"
     words = [word for word in WORD.findall(_ORDINAL.sub("", dated)) if plain_word(word) not in _LINKS]
