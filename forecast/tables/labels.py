@@ -74,10 +74,7 @@ def name_empty_cells(
 
 def _truth(cell: object) -> object:
     """Return true and false as 1 and 0, also as text; other cells are unchanged."""
-    word = cell.strip().lower() if isinstance(cell, str) else cell
-    if isinstance(word, bool | np.bool_):
-        return float(word)
-    return _TRUTHS.get(word, cell) if isinstance(word, str) else cell
+    return _TRUTHS.get(str(cell).strip().lower(), cell) if isinstance(cell, str | bool | np.bool_) else cell
 
 
 _TRUTHS = {"true": 1.0, "false": 0.0}

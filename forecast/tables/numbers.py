@@ -158,12 +158,6 @@ def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[s
     return np.asarray(times.asi8 > times.asi8[measured].max()) if measured.any() else none
 
 
-def trailing_note(times: pd.DatetimeIndex, count: int) -> str:
-    """Return a note on trailing rows that are left out; `times` are their times, in any order."""
-    rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
-    return f"{rows} no target value, from {times.min()} on: the forecast begins after the last value"
-
-
 def has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:
     """Return a mask (N,) of the rows with a non-empty cell of a target."""
     present = np.zeros(len(table), dtype=bool)

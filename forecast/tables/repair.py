@@ -11,7 +11,6 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw
 from forecast.tables.marks import Mark, check_marks
-from forecast.tables.times.buckets import Resampling, into_buckets
 from forecast.tables.times.frequency import grid_places, refuse_gaps, whole_grid
 
 DUPLICATES = ("error", "mean", "first", "last")
@@ -136,17 +135,6 @@ def merge_rows(values: np.ndarray, starts: np.ndarray, how: str, codes: Sequence
 def merge_columns(values: np.ndarray, starts: np.ndarray, rules: Sequence[str]) -> np.ndarray:
     """Return one row per group of rows (N, C), which begin at `starts`: mean, sum, first or last of each column."""
     return np.column_stack([_merge(column, starts, rule) for column, rule in zip(values.T, rules, strict=True)])
-
-
-def in_buckets(
-    table: Rows, resampling: Resampling, columns: Sequence[str], labels: Collection[str]
-) -> tuple[Rows, tuple[str, ...]]:
-    """Return one row per complete bucket of rows that are sorted by unique times, and notes; labels keep the last."""
-    times, values, rows = table
-    assert resampling.resample is not None
-    found = into_buckets(times, resampling.resample)
-    merged = merge_columns(values[: found.stop], found.firsts, resampling.rules(columns, labels))
-    return (found.starts, merged, rows[found.firsts]), found.notes
 
 
 def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:

@@ -33,7 +33,7 @@ from forecast.tables.flaws import Flaw, list_word, refuse
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.labels import decode_labels, name_empty_cells
 from forecast.tables.long_tables import name_several_series
-from forecast.tables.numbers import rows_ahead, trailing_note
+from forecast.tables.numbers import rows_ahead
 from forecast.tables.panel import (
     REGION,
     Coded,
@@ -52,10 +52,10 @@ from forecast.tables.panel import (
     usable_rows,
 )
 from forecast.tables.reading import Reading
-from forecast.tables.repair import STRICT, Filled, Policies, in_buckets, one_row_a_time, whole_table
+from forecast.tables.repair import STRICT, Filled, Policies, merge_columns, one_row_a_time, whole_table
 from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import USUAL_IDS, Roles
-from forecast.tables.times.buckets import AS_IT_IS, Buckets, Resampling
+from forecast.tables.times.buckets import AS_IT_IS, Buckets, Resampling, into_buckets
 from forecast.tables.times.frequency import shown_frequency
 from forecast.tables.times.irregular import Found, find_step
 from forecast.tables.times.time_format import PLAIN, TimeFormat
@@ -370,7 +370,10 @@ def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
     ahead = rows_ahead(draft.table, draft.times, draft.targets)
     if not ahead.any():
         return draft, ()
-    draft = draft.noted("rows", [trailing_note(draft.times[ahead], int(ahead.sum()))])
+    count = int(ahead.sum())
+    rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
+    after = f"no target value, from {draft.times[ahead].min()} on: the forecast begins after the last value"
+    draft = draft.noted("rows", [f"{rows} {after}"])
     known, resample = draft.roles.known, draft.reading.resampling.resample
     kept = ahead
     if known and resample is not None:  # the last bucket with a target value may be of the future
@@ -396,12 +399,14 @@ def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRo
 
 
 def _with_buckets(draft: Draft, unique: RawRows) -> tuple[Draft, RawRows]:
-    """Return the draft with notes on its buckets, and a row for each, named by its start."""
+    """Return the draft with notes on its buckets, and a row for each complete one, with the time of its start."""
     resampling = draft.reading.resampling
     if resampling.resample is None:
         return draft, unique
-    buckets, notes = in_buckets(unique, resampling, draft.chosen, list(draft.labels))
-    return draft.noted("order", notes), buckets
+    times, values, rows = unique
+    found = into_buckets(times, resampling.resample)
+    merged = merge_columns(values[: found.stop], found.firsts, resampling.rules(draft.chosen, list(draft.labels)))
+    return draft.noted("order", found.notes), (found.starts, merged, rows[found.firsts])
 
 
 def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:

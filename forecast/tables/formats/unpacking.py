@@ -72,13 +72,12 @@ def read_file(path: Path) -> bytes:
 
 def read_gzip(path: Path) -> bytes:
     """Return the text of a gzip file; its size is counted while unpacking, and each cell counts at least 8 bytes."""
-    limit, pieces, size, cells = limit_bytes(), [], 0, 0
+    pieces, size, cells = [], 0, 0
     with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked:
         while piece := _next_piece(unpacked, path):
             size += len(piece)
             cells += piece.count(b",") + piece.count(b"\n")
-            if max(size, CELL * cells) > limit:
-                raise refuse_large(path)
+            check_size(max(size, CELL * cells), path)
             pieces.append(piece)
     return b"".join(pieces)
 

@@ -144,7 +144,8 @@ def _of_numbers(
         hours, rest = numbers // hundred, numbers % hundred
         seconds = hours * 3600 + (rest * 60 if hundred == 100 else rest // 100 * 60 + rest % 100)
         return Clock(seconds.astype(np.int64) * 10**9, marks), time_format
-    periods = time_format.periods or _periods_of(most)
+    fitting = (periods for periods, longest in _LONGEST.items() if periods - 1 <= most <= longest)
+    periods = time_format.periods or next(fitting, 24)
     if time_format.zone is None:
         _refuse_long_days(numbers, dates, periods, rows, where)
     first, counted = _first_of(column, numbers, rows, where, periods, time_format)
@@ -166,11 +167,6 @@ def _are_digits(numbers: np.ndarray) -> bool:
     if most <= 240_000:
         return bool((numbers % 100 < 60).all() and (numbers // 100 % 100 < 60).all())
     return False
-
-
-def _periods_of(most: int) -> int:
-    """Return the periods of a day whose numbers reach `most`; hours if no other number of periods fits."""
-    return next((periods for periods, longest in _LONGEST.items() if periods - 1 <= most <= longest), 24)
 
 
 def _first_of(

@@ -107,7 +107,7 @@ def _infer(times: pd.DatetimeIndex, source: str) -> str:
         step, share = most_common(np.diff(times.asi8))
     if step >= 28 * DAY and (monthly := _monthly(local, step)):
         return monthly
-    if step == DAY and _has_only_business_days(local):
+    if step == DAY and (local.day_of_week < 5).all() and (np.diff(local.asi8) == 3 * DAY).any():
         return "B"
     if share <= 0.5:
         raise Flaw(
@@ -131,11 +131,6 @@ def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
         if months == 1 and all(to_offset(alias).is_on_offset(time) for time in times):
             return alias
     return None
-
-
-def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
-    over_weekend = np.diff(times.asi8) == 3 * DAY
-    return bool((times.day_of_week < 5).all() and over_weekend.any())
 
 
 _INSTANT = pd.Timedelta(1, "ns")

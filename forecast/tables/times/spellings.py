@@ -23,6 +23,7 @@ _CLOCK = (
 _CLOCK_ALONE = re.compile(_CLOCK)
 _COMPACT_CLOCK = re.compile(r"(?P<hour>\d{2})(?P<minute>\d{2})(?P<second>\d{2})?(?:[.,](?P<part>\d{1,9}))?")
 _CLOCK_INSIDE = re.compile(rf"(?<!\S)\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d{{1,9}})?)?(?: ?{_HALF})?(?!\S)")
+_ENDS_IN_CLOCK = re.compile(r"\d:\d{2}$|[T ]\d{4}(?:\d{2})?$|:\d{2}[.,]\d+$|\d ?[AaPp]\.?[Mm]\.?$")
 _AT = re.compile(r",? (?:at|um|@|a|à|à las|a las|om|alle|às|as|-) (?=\d)|, ?(?=\d{1,2}(?:[:h.]| ?[AaPp]\.?[Mm]))")
 _OFFSET = re.compile(r"(?<=\d) ?(?:UTC|GMT)?(?P<offset>[+-]\d{2}:?\d{2}|Z)$")
 _BRACKETS = re.compile(r" \((?P<inside>[^)]*)\)$")
@@ -171,7 +172,9 @@ def spell(cell: str, style: str = PLAIN) -> Spelled | None:
         if first is None:
             continue
         if _CLOCK_ALONE.fullmatch(end) or _spell_one(end, style) is not None:
-            return Spelled(first.text, first.days, first.zone or _zone_at_end(end), first.kind, end)
+            last = end.rpartition(" ")[2]
+            zone = first.zone or (last if last in ZONES else "")
+            return Spelled(first.text, first.days, zone, first.kind, end)
     return None
 
 
@@ -188,18 +191,13 @@ def _with_the_rest_of(start: str, end: str) -> str:
     return ""
 
 
-def _zone_at_end(cell: str) -> str:
-    last = cell.rpartition(" ")[2]
-    return last if last in ZONES else ""
-
-
 def _spell_one(cell: str, style: str) -> Spelled | None:
     """Return a cell that is no interval as a usual date."""
     cell, zone = _without_zone(cell)
     offset = ""
     if match := _OFFSET.search(cell):
         without = cell[: match.start()]
-        if _has_clock(without):
+        if _ENDS_IN_CLOCK.search(without):
             cell, offset = without, match["offset"]
     dated, clock, days = _split_clock(cell)
     if clock is None:
@@ -226,10 +224,6 @@ def _without_zone(cell: str) -> tuple[str, str]:
     return cell, ""
 
 
-def _has_clock(cell: str) -> bool:
-    return bool(re.search(r"\d:\d{2}$|[T ]\d{4}(?:\d{2})?$|:\d{2}[.,]\d+$|\d ?[AaPp]\.?[Mm]\.?$", cell))
-
-
 _WHOLE_DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
 _SPLITS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
     (re.compile(r"(?P<date>\d{8})[T _-](?P<clock>\d{4,6}(?:[.,]\d+)?)"), _COMPACT_CLOCK),
@@ -250,11 +244,9 @@ def _split_clock(cell: str) -> tuple[str, str | None, int]:
         match = split.fullmatch(cell)
         if match and (clock := form.fullmatch(match["clock"])):
             return _date_and_clock(match["date"], clock)
-    if match := _CLOCK_INSIDE.search(cell):
-        clock = _CLOCK_ALONE.fullmatch(match[0])
+    if (match := _CLOCK_INSIDE.search(cell)) and (clock := _CLOCK_ALONE.fullmatch(match[0])):
         rest = f"{cell[: match.start()]} {cell[match.end() :]}".strip()
-        if clock:
-            return _date_and_clock(_BLANKS.sub(" ", rest), clock)
+        return _date_and_clock(_BLANKS.sub(" ", rest), clock)
     return cell, "", 0
 
 

@@ -105,16 +105,10 @@ def parse_times(
         index = pd.PeriodIndex(column).to_timestamp()
     else:
         index = pd.DatetimeIndex(column)
-    return _within_range(index, rows, where), time_format, notes
-
-
-def _within_range(index: pd.DatetimeIndex, rows: np.ndarray, where: str) -> pd.DatetimeIndex:
     plain = index.tz_localize(None)
-    outside = np.asarray((plain < _FIRST) | (plain >= _LAST))
-    refuse_first(
-        outside, rows, where, lambda place, _: f"{plain[place]} is outside the years 1678 to 2261: correct the year"
-    )
-    return index.as_unit("ns")
+    outside, problem = np.asarray((plain < _FIRST) | (plain >= _LAST)), "is outside the years 1678 to 2261"
+    refuse_first(outside, rows, where, lambda place, _: f"{plain[place]} {problem}: correct the year")
+    return index.as_unit("ns"), time_format, notes
 
 
 def _parse_text(
@@ -137,11 +131,8 @@ def _parse_text(
     if several := form.re is YEAR_FIRST and _has_several_offsets(text, rows, where):
         plain = text.str.replace(ZONE_AT_END, "", regex=True)
         local = pd.to_datetime(plain, format="mixed", errors="coerce")  # the year is first in all of them
-        if several := not is_a_day_a_row(pd.DatetimeIndex(local)):
-            notes = (CONVERTED,)
-        else:
-            text = plain
-            notes = (TAKEN_AS_DATES,)
+        several = not is_a_day_a_row(pd.DatetimeIndex(local))
+        text, notes = (text, (CONVERTED,)) if several else (plain, (TAKEN_AS_DATES,))
     readings = {}
     dates = text.where(text.str.match(r"\d"))  # no clock words
     for words, pattern in patterns_of(form).items():
