@@ -156,7 +156,7 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
     name in messages.
     """
     read = [_read_labels(table[name], rows, f"{source}, column {name!r}", what) for name in columns]
-    codes_of, labels = zip(*read, strict=True)
+    codes_of, labels = [codes for codes, _ in read], [names for _, names in read]
     shape = [len(names) for names in labels]
     size, joined = prod(shape), codes_of[0] if len(shape) == 1 else np.ravel_multi_index(codes_of, shape)
     if size <= len(joined):  # a table of them is faster than a sort of the rows
@@ -212,7 +212,7 @@ class Piece:
     @property
     def repeats(self) -> np.ndarray:
         """Which rows but the first have the series and time of the row before, (N - 1,)."""
-        return (np.diff(self.codes) == 0) & (np.diff(self.times.asi8) == 0)
+        return np.asarray((np.diff(self.codes) == 0) & (np.diff(self.times.asi8) == 0))
 
     def at(self, kept: np.ndarray) -> "Piece":
         """Return the rows at places or where a mask is true."""

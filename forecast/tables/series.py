@@ -253,7 +253,8 @@ def series_from_frame(
     values, flaws = numbers_of(draft)
     draft, unique = _with_one_row_a_time(draft.flawed(*flaws), values)
     draft, unique = _with_buckets(draft, unique)
-    draft, codes = _with_empty_cells_named(draft, unique[1])
+    labels, codes, named = name_empty_cells(unique[1], draft.label_places, draft.labels, reading.empty_labels)
+    draft = replace(draft, labels=labels).noted("rows", named)
     filled, step, notes = _whole(draft, unique, codes)
     shown = None if reading.frequency is None else shown_frequency(unique[0])
     return _series(
@@ -407,12 +408,6 @@ def _with_buckets(draft: Draft, unique: RawRows) -> tuple[Draft, RawRows]:
     found = into_buckets(times, resampling.resample)
     merged = merge_columns(values[: found.stop], found.firsts, resampling.rules(draft.chosen, list(draft.labels)))
     return draft.noted("order", found.notes), (found.starts, merged, rows[found.firsts])
-
-
-def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:
-    """Return the draft with a label for empty cells, and its number, NaN without one, in each column with labels."""
-    labels, codes, notes = name_empty_cells(values, draft.label_places, draft.labels, draft.reading.empty_labels)
-    return replace(draft, labels=labels).noted("rows", notes), codes
 
 
 def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[Filled, str, tuple[str, ...]]:

@@ -157,8 +157,8 @@ def upright(
     if not columns:
         raise InputError(f"{source}: each row is a series without a name: add a column of names before the dates")
     count, length = values.shape
-    ids = before[columns].astype(object).where(before[columns].notna(), _EMPTY)
-    long = {name: np.repeat(ids[name].to_numpy(), length) for name in columns}
+    labels = before[columns].astype(object).where(before[columns].notna(), _EMPTY)
+    long = {name: np.repeat(labels[name].to_numpy(), length) for name in columns}
     kind = np.float64 if all(map(pd.api.types.is_numeric_dtype, values.dtypes)) else object
     cells_of_rows = values.to_numpy(kind).ravel()
     table = pd.DataFrame({**long, TIME: np.tile(np.array(cells, dtype=object), count), VALUE: cells_of_rows})

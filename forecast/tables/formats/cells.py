@@ -102,7 +102,6 @@ def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Ma
         decimal = "," if marks[0] == "." else "."
     if decimal is None and found.either:
         mark, cell = next(iter(found.either.items()))
-        other = "," if mark == "." else "."
         if layout.thousands is None:
             raise Choice(
                 f"{where}: {cell!r} can have decimals or thousands, and no cell shows which: set "
@@ -110,7 +109,7 @@ def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Ma
                 f"is {cell.strip().replace(mark, '')}",
                 [{"decimal": mark}, {"thousands": mark}],
             )
-        decimal = other
+        decimal = "," if mark == "." else "."
     groups |= {mark: cell for mark, cell in found.either.items() if mark != decimal}
     if len(groups) > 1 and layout.thousands is None:
         cells = " and ".join(map(repr, groups.values()))

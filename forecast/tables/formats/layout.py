@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from forecast.common.errors import InputError
@@ -155,12 +156,10 @@ class Records:
         cells: list[list[str]] = []
         lines = [0]
         try:
-            for record in reader:
+            for record in islice(reader, _RECORDS):
                 cells.append(record)
                 lines.append(reader.line_num)
-                if len(cells) == _RECORDS:
-                    whole = False
-                    break
+            whole = whole and len(cells) < _RECORDS
         except csv.Error:
             whole = False
         if not whole and len(cells) > 1:  # the last may be cut
@@ -269,10 +268,8 @@ def find_body(records: Sequence[Sequence[str]], width: int, layout: Layout = REC
     if first is None:
         return Body(0, 1, tuple(records[0]) if records else ()), rows
     header = _header(records, first, rows) if named is None else named
-    if layout.columns is not None:
-        return Body(None, first, layout.columns), rows
-    if header is None:
-        return Body(None, first, ()), rows
+    if layout.columns is not None or header is None:
+        return Body(None, first, layout.columns or ()), rows
     names = [cell.strip() if header else cell for cell in records[header]]
     if header and names[0].startswith(_COMMENTS):
         names[0] = names[0].lstrip("#%/!* ")

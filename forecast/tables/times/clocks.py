@@ -194,11 +194,11 @@ def _first_of(
     if begins and ends and zone is not None and (numbers >= periods).sum() < (numbers == 0).sum() / 2:
         return 0, True  # the hour 24 of the days with 25 hours
     if begins and ends:
-        cure = f"number the hours from 0 to {periods - 1}, or from 1 to {periods}"
-        raise InputError(f"{where}: holds both 0 and {periods}: {cure}")
+        numbered = f"number the hours from 0 to {periods - 1}, or from 1 to {periods}"
+        raise InputError(f"{where}: holds both 0 and {periods}: {numbered}")
     if not begins and not ends:
-        problem = f"neither 0 nor {periods}, so the number of the first hour is unknown"
-        raise InputError(f"{where}: holds {problem}: write date and hour in one column")
+        unknown = "so the number of the first hour is unknown: write date and hour in one column"
+        raise InputError(f"{where}: holds neither 0 nor {periods}, {unknown}")
     return int(ends), counts_on
 
 

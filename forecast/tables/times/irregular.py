@@ -10,7 +10,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.tables.flaws import Flaw
-from forecast.tables.times.buckets import Buckets, first_slip
+from forecast.tables.times.buckets import Buckets, first_slip, snap_step
 from forecast.tables.times.calendars import DAY, LEAST_ROWS, find_calendar, most_common, with_holidays
 from forecast.tables.times.frequency import (
     MOST_INVENTED,
@@ -222,8 +222,7 @@ def find_snap(times: pd.DatetimeIndex) -> str | None:
     Nine of ten rows are within a quarter of a step of their distance from the row before.
     """
     for snap in SNAPS:
-        step = fixed_step(frequency_offset(snap))
-        assert step is not None
+        step = snap_step(snap)
         stamps = plain_times(times, step).as_unit("ns").asi8
         apart = np.diff(stamps)
         if not 0.9 < np.median(apart) / step < 1.1:

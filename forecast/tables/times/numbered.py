@@ -29,7 +29,6 @@ _SHOWN = {
 _EARLIEST, _LATEST = pd.Timestamp("1700-01-01"), pd.Timestamp("2200-01-01")
 _FIRST_EPOCH, _LAST_EPOCH = pd.Timestamp("1973-01-01"), pd.Timestamp("2100-01-01")
 _EXCEL_ORIGIN = pd.Timestamp("1899-12-30")
-_SECOND = 10**9  # nanoseconds
 _FINER = {"month", "week", "quarter", "day", "hour", "time", "period"}
 """Parts of a time beside which doubled years or dates are not the whole time."""
 
@@ -178,7 +177,7 @@ def _serial(column: pd.Series) -> pd.DatetimeIndex:
     days = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     inside = (days > 60) & (days < 130_000)  # Excel has a 29 February 1900
     seconds = np.where(inside, np.rint(np.where(inside, days, 0) * 86_400), 0).astype(np.int64)
-    stamps = np.where(inside, _EXCEL_ORIGIN.value + seconds * _SECOND, np.iinfo(np.int64).min)
+    stamps = np.where(inside, _EXCEL_ORIGIN.value + seconds * 10**9, np.iinfo(np.int64).min)
     return pd.DatetimeIndex(stamps.view("M8[ns]"))
 
 

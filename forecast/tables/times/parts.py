@@ -63,8 +63,7 @@ def _fits(column: pd.Series, kind: str) -> bool:
 def holds_dates(column: pd.Series, date_format: str | None = None) -> bool:
     """Return whether a column holds dates in any spelling, also as numbers such as 20190101."""
     if is_number(column):
-        formats = number_formats(column) if date_format is None else []
-        return any(word not in ("%Y", "excel") for word in formats) or date_format is not None
+        return date_format is not None or any(word not in ("%Y", "excel") for word in number_formats(column))
     return not holds_clocks(column) and (holds_times(column, date_format) or holds_spelled_times(column))
 
 
@@ -186,9 +185,10 @@ def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format:
     unknown = []
     for name in names:
         possible = [kind for kind in kinds_of(table[name]) if kind not in columns]
-        if is_number(table[name]) and "date" in possible and len(possible) > 1:
+        is_text = not is_number(table[name])
+        if not is_text and "date" in possible and len(possible) > 1:
             possible.remove("date")
-        if not possible or (possible[0] != "date" and _holds_whole_dates(table[name], date_format)):
+        if not possible or (possible[0] != "date" and is_text and holds_dates(table[name], date_format)):
             possible = [kind for kind in _by_values(table[name], date_format) if kind not in columns] or possible
         possible = possible or [kind for kind in part_kinds(name) if kind not in columns]
         if possible:
@@ -209,18 +209,14 @@ def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format:
     return columns
 
 
-def _holds_whole_dates(column: pd.Series, date_format: str | None) -> bool:
-    return not is_number(column) and not holds_clocks(column) and holds_dates(column, date_format)
-
-
 def _by_values(column: pd.Series, date_format: str | None) -> list[str]:
     """Return the part that a column of unknown name holds, if its values show it."""
     if holds_clocks(column):
         return ["time"]
-    if _holds_whole_dates(column, date_format):
-        return ["date"]
     if is_number(column):
         return ["year"] if _fits(column, "year") else ["date"] if holds_dates(column) else []
+    if holds_dates(column, date_format):
+        return ["date"]
     return [kind for kind in ("zone", "hour") if _fits(column, kind)]
 
 

@@ -42,19 +42,12 @@ def read_times(
         index = index.tz_localize("UTC")
     if time_format.zone is None:
         return index, time_format, (*notes, *more)
-    index, told = _in_zone(index, time_format.zone, rows, where, series)
-    return index, time_format, (*notes, *(note for note in more if note != CONVERTED), *told)
-
-
-def _in_zone(
-    index: pd.DatetimeIndex, zone: str, rows: np.ndarray, where: str, series: np.ndarray | None
-) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
-    """Return the times in a zone; dates without a time of day stay dates."""
+    told: tuple[str, ...] = ()
     if index.tz is not None:
-        return index.tz_convert(zone), ()
-    if (index == index.normalize()).all():
-        return index, ()
-    return localized(index, zone, rows, where, series=series)
+        index = index.tz_convert(time_format.zone)
+    elif (index != index.normalize()).any():  # dates without a time of day stay dates
+        index, told = localized(index, time_format.zone, rows, where, series=series)
+    return index, time_format, (*notes, *(note for note in more if note != CONVERTED), *told)
 
 
 def _read_text(
