@@ -157,9 +157,10 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
     """
     read = [_read_labels(table[name], rows, f"{source}, column {name!r}", what) for name in columns]
     codes_of, labels = [codes for codes, _ in read], [names for _, names in read]
-    shape = [len(names) for names in labels]
-    size, joined = prod(shape), codes_of[0] if len(shape) == 1 else np.ravel_multi_index(codes_of, shape)
-    if size <= len(joined):  # a table of them is faster than a sort of the rows
+    shape, joined = [len(names) for names in labels], codes_of[0]
+    for codes, count in zip(codes_of[1:], shape[1:], strict=True):
+        joined = joined.astype(np.int64) * count + codes
+    if (size := prod(shape)) <= len(joined):  # a table of them is faster than a sort of the rows
         present = np.flatnonzero(np.bincount(joined, minlength=size))
         place: np.ndarray = np.searchsorted(present, np.arange(size)).astype(np.int32)[joined]
     else:
