@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Any
 
 from forecast.common.errors import (
@@ -91,7 +90,7 @@ def finish(tool: Callable[[], None]) -> int:
     """
     for number in ENDING:
         if is_heard(number):
-            signal.signal(number, _terminate)
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         tool()
         if sys.stdout is not None:  # None if it was closed before the start
@@ -144,10 +143,6 @@ def unread() -> int:
         with suppress(OSError, ValueError):  # a stream without a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    sys.exit(128 + number)
 
 
 def _print_end(message: str, code: int, word: str = "error") -> int:

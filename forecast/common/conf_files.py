@@ -170,12 +170,7 @@ def _is_place(option: str, name: str) -> bool:
 
 def _likeness(name: str, option: str) -> float:
     whole = SequenceMatcher(None, name, option).ratio()
-    (group, last), (option_group, option_last) = _parts(name), _parts(option)
+    (group, _, last), (option_group, _, option_last) = name.rpartition("."), option.rpartition(".")
     if group and group != option_group:
         return whole
     return max(whole, SequenceMatcher(None, last, option_last).ratio())
-
-
-def _parts(name: str) -> tuple[str, str]:
-    group, _, last = name.rpartition(".")
-    return group, last

@@ -6,6 +6,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -54,12 +55,18 @@ def peak_memory_mib(device: torch.device) -> float:
     """Return the peak in MiB: bytes allocated on a CUDA device, else the process's resident set."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
-    if _STATUS.is_file():
-        for line in _STATUS.read_text(encoding="ascii", errors="ignore").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 2**10
+    if (peak := _number_in(_STATUS, "VmHWM:")) is not None:
+        return peak / 2**10
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def _number_in(file: Path, name: str) -> int | None:
+    """Return the number behind a name in a file of the kernel; None without the name or the file."""
+    if not file.is_file():
+        return None
+    lines = file.read_text(encoding="ascii", errors="ignore").splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), None)
 
 
 _MEMINFO = Path("/proc/meminfo")
@@ -80,15 +87,10 @@ def free_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    left = [_available(_MEMINFO), *(_left_in_group(folder, *files) for folder in _groups() for files in _FILES)]
+    available = _number_in(_MEMINFO, "MemAvailable:")  # KiB
+    left = [None if available is None else available * 2**10]
+    left += [_left_in_group(folder, *files) for folder in _groups() for files in _FILES]
     return min((value for value in left if value is not None), default=None)
-
-
-def _available(meminfo: Path) -> int | None:
-    if not meminfo.is_file():
-        return None
-    lines = meminfo.read_text(encoding="ascii", errors="ignore").splitlines()
-    return next((int(line.split()[1]) * 2**10 for line in lines if line.startswith("MemAvailable:")), None)
 
 
 def _groups() -> set[Path]:
@@ -113,12 +115,7 @@ def _left_in_group(folder: Path, limit: str, used: str, cached: str) -> int | No
         return None
     if most == "max" or int(most) >= _UNLIMITED:
         return None
-    return max(0, int(most) - taken + _cached(folder / "memory.stat", cached))
-
-
-def _cached(stat: Path, name: str) -> int:
-    lines = stat.read_text(encoding="ascii").splitlines() if stat.is_file() else []
-    return sum(int(line.split()[1]) for line in lines if line.startswith(name))
+    return max(0, int(most) - taken + (_number_in(folder / "memory.stat", cached) or 0))
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int:
@@ -155,8 +152,4 @@ def _peak_on_cpu(run: Callable[[], object]) -> int:
 
 def peak_of_sum(changes: list[int]) -> int:
     """Return the highest running sum of allocations (positive) and releases (negative), at least 0."""
-    total = peak = 0
-    for change in changes:
-        total += change
-        peak = max(peak, total)
-    return peak
+    return max(accumulate(changes, initial=0))

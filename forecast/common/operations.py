@@ -1,6 +1,7 @@
 """Count the floating-point operations of a call."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -35,16 +36,10 @@ def operations_of(function: Any, args: Any, kwargs: Any, result: Any) -> int | N
     return None
 
 
-class _NoModules:
+class _NoModules(nullcontext[None]):
     """Replacement for torch's module tracker, whose hooks would disable the CPU kernels."""
 
     parents: ClassVar[set[str]] = {"Global"}
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def _fused_softmax(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any) -> int:

@@ -1,37 +1,24 @@
-"""Types of command-line options for argparse."""
+"""Types of command-line options for argparse, which raise ValueError for a number outside of their range."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 
-def positive(text: str) -> int:
-    """Read an integer of at least 1."""
-    value = int(text)
-    if value < 1:
-        raise ValueError
-    return value
+def _reader(kind: Callable[[str], Number], name: str, holds: Callable[[Number], bool]) -> Callable[[str], Number]:
+    """Return a function that reads a number; `name` is its name in the messages of argparse."""
+
+    def read(text: str) -> Number:
+        if not holds(value := kind(text)):
+            raise ValueError
+        return value
+
+    read.__name__ = name
+    return read
 
 
-def seconds(text: str) -> float:
-    """Read a number of seconds, at least 0."""
-    value = float(text)
-    if not value >= 0:
-        raise ValueError
-    return value
-
-
-def minutes(text: str) -> float:
-    """Read a number of minutes, above 0 and finite."""
-    return gibibytes(text)
-
-
-def gibibytes(text: str) -> float:
-    """Read an amount of memory, above 0 and finite."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError
-    return value
-
-
-# names in the error messages of argparse
-positive.__name__ = "integer of at least 1"
-minutes.__name__ = "number of minutes above 0"
-seconds.__name__ = "number of seconds"
-gibibytes.__name__ = "number of GiB above 0"
+positive = _reader(int, "integer of at least 1", lambda value: value >= 1)
+seconds = _reader(float, "number of seconds", lambda value: value >= 0)
+minutes = _reader(float, "number of minutes above 0", lambda value: 0 < value < float("inf"))
+gibibytes = _reader(float, "number of GiB above 0", lambda value: 0 < value < float("inf"))

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -63,16 +62,20 @@ def draw_forecast(
     figure = Figure(figsize=(10, height))
     # fixed positions: a layout engine draws everything twice for the same result
     figure.subplots_adjust(left=0.09, right=0.99, top=1 - above / height, bottom=0.95 / height, hspace=0.12)
-    FigureCanvasAgg(figure)
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
     for panel, name in zip(panels, names, strict=True):
         own = {level: (lower[name], upper[name]) for level, (lower, upper) in (ends or {}).items()}
         came, simple = (None if frame is None else frame[name] for frame in (truth, naive))
         draw_lines(panel, Lines(name, shown[name], forecast[name], came, simple, own))
         panel.set_ylabel(name, fontsize=8, parse_math=False)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)
-    figure.suptitle(title, fontsize=8 if absent else 10, y=1 - 0.08 / height, va="top", parse_math=False)
     figure.autofmt_xdate(bottom=0.95 / height)
+    _save(figure, path, panels[0], title, size=8 if absent else 10)
+
+
+def _save(figure: Figure, path: Path, panel: Axes, title: str, *, size: int = 10) -> None:
+    """Write a PNG of a figure with the legend of a panel and a title, with letters of this size."""
+    figure.legend(*panel.get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)
+    figure.suptitle(title, fontsize=size, y=1 - 0.08 / figure.get_figheight(), va="top", parse_math=False)
     with replacing(path) as file:
         figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
 
@@ -97,9 +100,8 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
     """Write a PNG with a panel for each of at most `SHEET` series, at most three in a row, each with its own dates."""
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(12, 0.9 + 2.1 * rows))
-    FigureCanvasAgg(figure)
     height = 0.9 + 2.1 * rows
+    figure = Figure(figsize=(12, height))
     figure.subplots_adjust(left=0.05, right=0.99, top=1 - 0.65 / height, bottom=0.75 / height, hspace=0.55, wspace=0.16)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for panel, lines in zip(axes, panels, strict=False):
@@ -112,10 +114,7 @@ def draw_sheet(path: Path, panels: Sequence[Lines], title: str) -> None:
         panel.xaxis.get_offset_text().set_size(7)
     for panel in axes[len(panels) :]:
         panel.set_axis_off()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", fontsize=8, ncols=8, frameon=False)
-    figure.suptitle(title, fontsize=10, y=1 - 0.08 / height, va="top", parse_math=False)
-    with replacing(path) as file:
-        figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+    _save(figure, path, axes[0], title)
 
 
 def mean_errors(forecast: np.ndarray, truth: np.ndarray) -> np.ndarray:

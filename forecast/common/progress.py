@@ -48,11 +48,8 @@ def notebook_line() -> Callable[[str], None]:
     """Return a function that replaces one line below a cell of a notebook."""
     from IPython.display import display
 
-    def content(text: str) -> dict[str, str]:
-        return {"text/plain": text}
-
-    handle = display(content(""), raw=True, display_id=True)
-    return lambda text: handle.update(content(text), raw=True)
+    handle = display({"text/plain": ""}, raw=True, display_id=True)
+    return lambda text: handle.update({"text/plain": text}, raw=True)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Options of a configuration: each field of a settings class declares a meaning, a unit and a range."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
@@ -99,14 +99,11 @@ def read_options(declared: Any, values: Mapping[str, Any], group: str) -> dict[s
     prefix = f"{group}." if group else ""
     known, hints = options_of(declared), get_type_hints(declared)
     check_options(declared, values, group)
-    check_present(values, (item.name for item in fields(declared) if item.name in known and _is_required(item)), prefix)
+    required = (item.name for item in fields(declared) if item.name in known and item.default is MISSING)
+    check_present(values, required, prefix)
     for key, value in values.items():
         _check_range(known[key], value, kinds_of(hints[key]), f"{prefix}{key}")
     return dict(values)
-
-
-def _is_required(declared: Field[Any]) -> bool:
-    return declared.default is MISSING
 
 
 def _check_range(declared: Option, value: Any, kinds: tuple[Any, ...], key: str) -> None:

@@ -68,18 +68,14 @@ class Bounds:
             if outside.any():
                 place, count = int(np.argmax(outside)), int(outside.sum())
                 where = f", column {name!r}, row {rows[place]}"
-                problem = f"{column[place]:g} is outside of {_words(low, high)} ({count:,} such values)"
+                limits = ", ".join("null" if math.isinf(limit) else f"{limit:g}" for limit in (low, high))
+                problem = f"{column[place]:g} is outside of data.bounds [{limits}] ({count:,} such values)"
                 flaws.append(Flaw(source, where, problem, "correct it in the file, or set data.bounds to other limits"))
         return flaws
 
 
 NO_BOUNDS = Bounds()
 """No limits."""
-
-
-def _words(low: float, high: float) -> str:
-    shown = ["null" if math.isinf(limit) else f"{limit:g}" for limit in (low, high)]
-    return f"data.bounds [{', '.join(shown)}]"
 
 
 def _bound(pair: Any, key: str) -> Bound:

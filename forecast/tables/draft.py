@@ -15,12 +15,12 @@ from forecast.tables.formats.text import ORIGIN
 from forecast.tables.labels import encode_covariates
 from forecast.tables.long_tables import find_panel
 from forecast.tables.marks import holds_mark, shown_marks
+from forecast.tables.numbers import to_numbers
 from forecast.tables.reading import Reading
 from forecast.tables.roles import KNOWN, PAST, USUAL_IDS, Roles
 from forecast.tables.times.buckets import snapped
-from forecast.tables.times.finding import find_times
 from forecast.tables.times.forms import holds_times
-from forecast.tables.times.parts import find_clock, join_parts
+from forecast.tables.times.parts import find_clock, find_times, join_parts
 from forecast.tables.times.time_format import PLAIN, TimeFormat
 from forecast.tables.times.written import read_times
 from forecast.tables.transposed import upright
@@ -100,6 +100,11 @@ class Draft:
         return [name for name in self.chosen if name in covariates]
 
     @property
+    def label_places(self) -> dict[str, int]:
+        """The place among the chosen columns of each column with labels."""
+        return {name: self.chosen.index(name) for name in self.labels if name in self.chosen}
+
+    @property
     def ids(self) -> list[str]:
         """The columns that identify series: those that are named, or those with a usual name."""
         return self.roles.ids or [name for name in USUAL_IDS if name in self.table.columns]
@@ -122,7 +127,8 @@ def with_time_column(draft: Draft) -> Draft:
         raise InputError(f"{source} has no rows below its header: add data")
     label = str(table.index.name) if table.index.name is not None else "date"
     as_index = layout.columns is None and (name is None or (name == label and name not in table.columns))
-    if as_index and label not in table.columns and _index_holds_times(table.index, layout.date_format):
+    is_named = as_index and label not in table.columns and not isinstance(table.index, pd.RangeIndex)
+    if is_named and holds_times(pd.Series(table.index), layout.date_format):
         table.insert(0, label, table.index)
         return replace(draft, table=table.reset_index(drop=True), time_column=label)
     has_name = table.index.name is not None and table.index.name not in table.columns
@@ -152,10 +158,6 @@ def _with_parts(draft: Draft, columns: Sequence[str]) -> Draft:
     time_format = replace(draft.reading.time_format, columns=tuple(columns))
     note = f"the time is in {len(columns)} columns ({list_word('data.time_columns', columns)})"
     return replace(draft, reading=replace(draft.reading, time_format=time_format)).noted("columns", [note])
-
-
-def _index_holds_times(index: pd.Index, date_format: str | None) -> bool:
-    return not isinstance(index, pd.RangeIndex) and holds_times(pd.Series(index), date_format)
 
 
 def without_empty_rows(draft: Draft) -> Draft:
@@ -267,6 +269,40 @@ def with_labels(draft: Draft) -> Draft:
     read = [(name, seen) for name, seen in labels.items() if name not in roles.categorical]
     notes = [f"{name!r} holds text and is read as {counted(len(seen), 'label')}" for name, seen in read]
     return replace(draft, table=table, labels=labels).noted("rows", notes)
+
+
+def with_last_rows(draft: Draft) -> Draft:
+    """Return the draft with the last rows by time, as many as the reading keeps, and a note on the others."""
+    count, times, reading = draft.reading.last_rows, draft.times, draft.reading
+    if count is None or (count > len(times) and reading.fewer_allowed):
+        return draft
+    left_out = len(times) - count
+    if left_out < 0:
+        raise InputError(
+            f"{draft.source}: data.last_rows={count}: the table has {len(times):,} rows: lower it, or set null"
+        )
+    kept = np.zeros(len(times), dtype=bool)
+    kept[np.argsort(times.asi8, kind="stable")[-count:]] = True
+    rows = "the first row was" if left_out == 1 else f"the first {left_out:,} rows were"
+    note = f"{rows} left out: data.last_rows={count} begins at {times[kept].min()}"
+    return draft.kept(kept).noted("rows", [note] if left_out else [])
+
+
+def numbers_of(draft: Draft, *, empty_allowed: bool = False) -> tuple[np.ndarray, list[Flaw]]:
+    """Return the values (N, C) of the chosen columns, and the flaws of their cells."""
+    labels, reading = draft.labels, draft.reading
+    with_empty = [name for name in labels if labels[name]] if reading.empty_labels is None else reading.empty_labels
+    return to_numbers(
+        draft.table[draft.chosen],
+        draft.rows,
+        draft.source,
+        empty_allowed=empty_allowed or reading.policies.fills,
+        needed=draft.roles.columns or draft.roles.covariates,
+        covariates=draft.others,
+        numeric=draft.roles.numeric,
+        may_be_empty=with_empty,
+        marks=reading.policies.missing_values,
+    )
 
 
 def _choose(table: pd.DataFrame, others: Sequence[str], columns: Sequence[str] | None, source: str) -> list[str]:

@@ -16,7 +16,7 @@ from forecast.common.files import ARROW, PACKED, PARQUET, TEXT, TEXTS, WORKBOOK,
 from forecast.tables.formats.folders import Folder
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.formats.text import ORIGIN, check_names, read_text, table_of_content, table_of_text
-from forecast.tables.formats.unpacking import limit_bytes, read_parquet_bytes, refuse_large
+from forecast.tables.formats.unpacking import check_size, read_parquet_bytes
 from forecast.tables.formats.workbooks import read_arrow, read_workbook, with_text_numbers
 
 READ = (TEXT, TEXT + PACKED, *TEXTS[1:], *WORKBOOK, PARQUET[0], *ARROW)
@@ -71,7 +71,9 @@ def read_table(path: str | os.PathLike[str], layout: Layout = RECOGNIZED) -> pd.
     try:
         if path.is_dir():
             check_acts(layout, (), path)
-            return _read_folder(path)
+            folder = Folder(path)
+            check_size(folder.bytes, path)
+            return folder.frame()
         if path.exists() and not path.is_file():  # reading a pipe could block forever
             raise InputError(f"{path} is a pipe or a device: save the table as a file")
         name = path.name.lower()
@@ -113,16 +115,7 @@ def _read_workbook(path: Path, layout: Layout) -> pd.DataFrame:
     return table
 
 
-def _read_folder(path: Path) -> pd.DataFrame:
-    """Return the table in a folder of Parquet files."""
-    folder = Folder(path)
-    if folder.bytes > limit_bytes():
-        raise refuse_large(path)
-    return folder.frame()
-
-
 def _read_columns(path: Path, kind: str) -> pd.DataFrame:
-    """Return the table of a Parquet, Feather or Arrow file."""
     try:
         if kind == "Arrow":
             return read_arrow(path)
@@ -163,22 +156,6 @@ def tidy_name(name: Any) -> Any:
     if isinstance(name, list):
         return [tidy_name(item) for item in name]
     return name.strip() if isinstance(name, str) else name
-
-
-def rows_at_end(
-    times: pd.DatetimeIndex, count: int, source: str, *, fewer_allowed: bool = False
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return a mask (N,) of the last `count` rows by time, and a note on the others; `times` may be in any order."""
-    if count > len(times):
-        if fewer_allowed:
-            return np.ones(len(times), dtype=bool), ()
-        raise InputError(f"{source}: data.last_rows={count}: the table has {len(times):,} rows: lower it, or set null")
-    kept = np.zeros(len(times), dtype=bool)
-    kept[np.argsort(times.asi8, kind="stable")[-count:]] = True
-    left_out = len(times) - count
-    rows = "the first row was" if left_out == 1 else f"the first {left_out:,} rows were"
-    note = f"{rows} left out: data.last_rows={count} begins at {times[kept].min()}"
-    return kept, (note,) if left_out else ()
 
 
 def without_counters(table: pd.DataFrame, kept: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:

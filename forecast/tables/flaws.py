@@ -38,9 +38,8 @@ class Choice(InputError):
         open_ones = [errors for errors in found if all(error.words or isinstance(error, Choice) for error in errors)]
         texts = [{str(error) for error in errors} for errors in open_ones]
         if shared := [error for error in (open_ones or [[]])[0] if all(str(error) in other for other in texts)]:
-            more = (
-                str(shared[0]) if len(shared) == 1 else _complaint([flaw for flaw in shared if isinstance(flaw, Flaw)])
-            )
+            flaws = [flaw for flaw in shared if isinstance(flaw, Flaw)]
+            more = str(shared[0]) if len(shared) == 1 else _complaint(flaws)
             self.args = (f"{self}; also, {more}",)
 
 
@@ -69,6 +68,10 @@ class Flaw(InputError):
         super().__init__(f"{source}{where}: {problem}: {cure}")
         self.source, self.where, self.problem, self.cure, self.word = source, where, problem, cure, word
         self.count, self.unit, self.rows, self.more = count, unit, rows, more
+
+    def but(self, **changed: Any) -> "Flaw":
+        """Return the flaw with other parts, by the names of the parameters."""
+        return Flaw(**{**vars(self), **changed})
 
     @property
     def words(self) -> tuple[str, ...]:  # type: ignore[override]  # the word may be set later
@@ -124,8 +127,7 @@ def _complaint(flaws: Sequence[Flaw]) -> str:
     named = [f"{flaw.where.removeprefix(', ')}: {flaw.problem}".removeprefix(": ") for flaw in flaws[:_SHOWN]]
     if len(flaws) > _SHOWN:
         named.append(f"and {len(flaws) - _SHOWN} more")
-    options = dict.fromkeys(word for flaw in flaws if flaw.word is not None for word in (flaw.word, *flaw.more))
-    words = [shlex.quote(word) for word in options]
+    words = [shlex.quote(word) for word in dict.fromkeys(word for flaw in flaws for word in flaw.words)]
     edits = sum(flaw.word is None for flaw in flaws)
     cures = ["correct them in the file"] if edits == len(flaws) else []
     if words:

@@ -41,7 +41,7 @@ def encode_covariates(
                 where = f", column {name!r}, row {row}"
                 raise Flaw(source, where, f"the label {bad[0]!r} has control characters", "correct it in the file")
             encoded[name] = np.where(codes < 0, np.nan, codes.astype(np.float64))
-        if name not in labels and _is_boolean(encoded[name]):
+        if name not in labels and pd.api.types.infer_dtype(encoded[name], skipna=True) == "boolean":
             encoded[name] = column.map({True: 1.0, False: 0.0}).astype(np.float64)
     return encoded, labels
 
@@ -55,11 +55,11 @@ def name_empty_cells(
 ) -> tuple[dict[str, tuple[str, ...]], dict[int, float], list[str]]:
     """Set the empty cells of columns with labels to `EMPTY`; return the labels, its numbers, and notes.
 
-    `values` (N, C) is changed. `places` are the columns with labels by name, and the numbers of `EMPTY` are by place.
-    `names` are the columns in which it was a label in training; None: this is the training, and each column with an
-    empty cell gets it and a note.
+    `values` (N, C) is changed. `places` are the columns with labels by name. The numbers of `EMPTY` are by place, NaN
+    where it is no label. `names` are the columns in which it was a label in training; None: this is the training, and
+    each column with an empty cell gets it and a note.
     """
-    named, numbers, notes = dict(labels), dict[int, float](), []
+    named, numbers, notes = dict(labels), dict.fromkeys(places.values(), np.nan), []
     for name, place in places.items():
         empty = np.isnan(values[:, place])
         is_label = bool(empty.any() and labels[name]) if names is None else name in names
@@ -74,10 +74,7 @@ def name_empty_cells(
 
 def _truth(cell: object) -> object:
     """Return true and false as 1 and 0, also as text; other cells are unchanged."""
-    word = cell.strip().lower() if isinstance(cell, str) else cell
-    if isinstance(word, bool | np.bool_):
-        return float(word)
-    return _TRUTHS.get(word, cell) if isinstance(word, str) else cell
+    return _TRUTHS.get(str(cell).strip().lower(), cell) if isinstance(cell, str | bool | np.bool_) else cell
 
 
 _TRUTHS = {"true": 1.0, "false": 0.0}
@@ -130,7 +127,3 @@ _POWER, _OTHERS = "[kMGT]?Wh|[kMG]W|[kMm]V|[kMG]?Hz", "[hkM]?Pa|m?bar|kg|[mck]m[
 _UNITS = rf"%|°\s?[A-Za-z]?|{_POWER}|{_OTHERS}|EUR|USD|[€$£]"
 _NUMBER_LIKE = re.compile(rf"\s*[-+]?\d[\d.,' ]*+(?:{_UNITS})?\s*$")
 """Numbers with a decimal comma, a separator of thousands or a unit, which are mistakes and no labels."""
-
-
-def _is_boolean(column: pd.Series) -> bool:
-    return pd.api.types.infer_dtype(column, skipna=True) == "boolean"

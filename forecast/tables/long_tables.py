@@ -100,7 +100,7 @@ def name_several_series(flaws: list[Flaw], table: pd.DataFrame, times: pd.Dateti
             changes = int(pd.Series(values).ne(pd.Series(values).shift()).sum()) - 1
             if apart[name].all() and changes < table[name].nunique() <= MOST_SERIES:
                 cure = f"keep one series, since the rows of a time differ in {name!r}, or {flaw.cure}"
-                flaws[:] = [Flaw(flaw.source, flaw.where, flaw.problem, cure)]
+                flaws[:] = [flaw.but(cure=cure, word=None)]
                 return
 
 

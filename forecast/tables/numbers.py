@@ -55,14 +55,13 @@ def to_numbers(
             values[:, place] = _parse(column, numbers, rows, source, where)
         except Flaw as other:
             if name in numeric:
-                other = Flaw(other.source, other.where, other.problem, _AS_TRAINED)
+                other = other.but(cure=_AS_TRAINED)
             elif numbers is not None and other.where != where and (found := find_marks(column, numbers)):
                 marked.append((other, found))
             elif name in covariates:
-                cure = (
-                    f"{other.cure.partition(', or leave')[0]}, or name it in data.categorical if its cells are labels"
-                )
-                other = Flaw(other.source, other.where, other.problem, cure, list_word("data.categorical", [name]))
+                first, _, _ = other.cure.partition(", or leave")
+                cure = f"{first}, or name it in data.categorical if its cells are labels"
+                other = other.but(cure=cure, word=list_word("data.categorical", [name]))
             flaws.append(other)
             if name not in needed and (numbers is None or other.where == where or np.isnan(numbers).all()):
                 useless.append((name, other))
@@ -113,9 +112,8 @@ def _flaw_of(numbers: np.ndarray, rows: np.ndarray, source: str, where: str, emp
         ),
     ):
         if bad.any():
-            first = int(np.argmax(bad))
-            text = problem.format(count=int(bad.sum()), value=numbers[first])
-            count = int(bad.sum())
+            first, count = int(np.argmax(bad)), int(bad.sum())
+            text = problem.format(count=count, value=numbers[first])
             return Flaw(source, f"{where}, row {rows[first]}", text, cure, word, count=count, unit="empty cell")
     return None
 
@@ -158,12 +156,6 @@ def rows_ahead(table: pd.DataFrame, times: pd.DatetimeIndex, targets: Sequence[s
         return none  # the usual case
     measured = has_value(table, targets)
     return np.asarray(times.asi8 > times.asi8[measured].max()) if measured.any() else none
-
-
-def trailing_note(times: pd.DatetimeIndex, count: int) -> str:
-    """Return a note on trailing rows that are left out; `times` are their times, in any order."""
-    rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
-    return f"{rows} no target value, from {times.min()} on: the forecast begins after the last value"
 
 
 def has_value(table: pd.DataFrame, targets: Sequence[str]) -> np.ndarray:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.common.text import counted, is_plain
 from forecast.tables.draft import Draft, check_present
-from forecast.tables.flaws import Flaw, refuse
+from forecast.tables.flaws import Flaw, refuse, refuse_first
 from forecast.tables.labels import decode_labels, encode_covariates, label_of
 from forecast.tables.numbers import has_value, to_numbers
 from forecast.tables.repair import DOUBLED_WORD, Filled, filled_note, merge_columns, merge_rows
@@ -139,19 +140,13 @@ class Coded:
     codes: np.ndarray
     names: tuple[Id, ...]
 
-    def of(self, place: int) -> str:
-        """Return the id of a row for a message."""
-        return self.shown(self.codes[place])
-
     def shown(self, code: int) -> str:
         """Return the id of a code for a message."""
         return shown_id(self.columns, self.names[code])
 
     def at(self, kept: np.ndarray) -> "Coded":
         """Return the ids of the rows where a mask is true."""
-        if kept.all():
-            return self
-        return replace(self, codes=self.codes[kept])
+        return self if kept.all() else replace(self, codes=self.codes[kept])
 
 
 def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, source: str, what: str = "id") -> Coded:
@@ -160,39 +155,33 @@ def read_ids(table: pd.DataFrame, columns: Sequence[str], rows: np.ndarray, sour
     An id is read as text, so that 7 is the same id in a file of numbers and in one of text. `what` is its
     name in messages.
     """
-    labels: list[list[str]] = []
-    codes_of: list[np.ndarray] = []
-    for name in columns:
-        codes, values = pd.factorize(table[name])
-        names = [label_of(value) for value in values]  # of each value once, not of each row
-        if (empty := (codes < 0) | np.array([not label for label in names] + [True])[codes]).any():
-            row = rows[int(np.argmax(empty))]
-            raise InputError(
-                f"{source}, column {name!r}, row {row}: no {what} ({counted(int(empty.sum()), 'such row')}): fill it "
-                "in, or delete the rows"
-            )
-        if bad := [label for label in names if not is_plain(label)]:
-            row = rows[int(np.argmax(codes == names.index(bad[0])))]
-            raise InputError(
-                f"{source}, column {name!r}, row {row}: the {what} {bad[0]!r} has control characters: correct it"
-            )
-        merged = {label: number for number, label in enumerate(sorted(set(names), key=_sort_key))}
-        codes_of.append(np.array([merged[label] for label in names], dtype=np.int32)[codes])
-        labels.append(list(merged))
-    joined: np.ndarray = codes_of[0]
-    size = len(labels[0])
-    for codes, names in zip(codes_of[1:], labels[1:], strict=True):
-        joined, size = joined.astype(np.int64) * len(names) + codes, size * len(names)
-    if size <= len(joined):  # a table of them is faster than a sort of the rows
+    read = [_read_labels(table[name], rows, f"{source}, column {name!r}", what) for name in columns]
+    codes_of, labels = [codes for codes, _ in read], [names for _, names in read]
+    shape, joined = [len(names) for names in labels], codes_of[0]
+    for codes, count in zip(codes_of[1:], shape[1:], strict=True):
+        joined = joined.astype(np.int64) * count + codes
+    if (size := prod(shape)) <= len(joined):  # a table of them is faster than a sort of the rows
         present = np.flatnonzero(np.bincount(joined, minlength=size))
         place: np.ndarray = np.searchsorted(present, np.arange(size)).astype(np.int32)[joined]
     else:
         present, place = np.unique(joined, return_inverse=True)
-    ids: list[list[str]] = []
-    for names in reversed(labels):
-        ids.append([names[code] for code in present % len(names)])
-        present = present // len(names)
-    return Coded(tuple(columns), place, tuple(zip(*reversed(ids), strict=True)))
+    parts = zip(labels, np.unravel_index(present, shape), strict=True)
+    ids = zip(*([names[code] for code in codes] for names, codes in parts), strict=True)
+    return Coded(tuple(columns), place, tuple(ids))
+
+
+def _read_labels(column: pd.Series, rows: np.ndarray, where: str, what: str) -> tuple[np.ndarray, list[str]]:
+    """Return the place of each row's label, (N,), and the sorted labels; refuse empty ones."""
+    codes, values = pd.factorize(column)
+    names = [label_of(value) for value in values]  # of each value once, not of each row
+    empty = (codes < 0) | np.array([not label for label in names] + [True])[codes]
+    cure = "fill it in, or delete the rows"
+    refuse_first(empty, rows, where, lambda _, count: f"no {what} ({counted(count, 'such row')}): {cure}")
+    if bad := [label for label in names if not is_plain(label)]:
+        problem = f"the {what} {bad[0]!r} has control characters: correct it"
+        refuse_first(codes == names.index(bad[0]), rows, where, lambda *_: problem)
+    merged = {label: number for number, label in enumerate(sorted(set(names), key=_sort_key))}
+    return np.array([merged[label] for label in names], dtype=np.int32)[codes], list(merged)
 
 
 def sorted_ids(names: Iterable[Id]) -> list[Id]:
@@ -221,6 +210,11 @@ class Piece:
     values: np.ndarray
     rows: np.ndarray
 
+    @property
+    def repeats(self) -> np.ndarray:
+        """Which rows but the first have the series and time of the row before, (N - 1,)."""
+        return np.asarray((np.diff(self.codes) == 0) & (np.diff(self.times.asi8) == 0))
+
     def at(self, kept: np.ndarray) -> "Piece":
         """Return the rows at places or where a mask is true."""
         return Piece(self.codes[kept], self.times[kept], self.values[kept], self.rows[kept])
@@ -228,12 +222,11 @@ class Piece:
 
 def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, tuple[str, ...]]:
     """Return the rows by series and time, and a note if doubled rows were merged; refuse them if they may not be."""
-    piece, order = Piece(coded.codes, draft.times, values, draft.rows), np.arange(len(values))
+    piece = Piece(coded.codes, draft.times, values, draft.rows)
     later, ahead = np.diff(coded.codes), np.diff(draft.times.asi8)
     if ((later < 0) | ((later == 0) & (ahead < 0))).any():
-        order = np.lexsort((draft.times.asi8, coded.codes))
-        piece = piece.at(order)
-    same = (np.diff(piece.codes) == 0) & (np.diff(piece.times.asi8) == 0)
+        piece = piece.at(np.lexsort((draft.times.asi8, coded.codes)))
+    same = piece.repeats
     if not same.any():
         return piece, ()
     how, doubled = draft.reading.policies.duplicates, int(same.sum())
@@ -242,7 +235,8 @@ def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, 
         flaw = Flaw(
             draft.source,
             f", rows {piece.rows[place]} and {piece.rows[place + 1]}",
-            f"both are {coded.of(order[place])} at {piece.times[place]} ({counted(doubled, 'doubled row')} in total)",
+            f"both are {coded.shown(piece.codes[place])} at {piece.times[place]} "
+            f"({counted(doubled, 'doubled row')} in total)",
             "keep one row for each id and time, or train with data.duplicates=mean, first or last",
             DOUBLED_WORD,
             count=doubled,
@@ -250,14 +244,16 @@ def sorted_rows(draft: Draft, coded: Coded, values: np.ndarray) -> tuple[Piece, 
         )
         raise with_zone_proposed(flaw, pd.DatetimeIndex(piece.times[1:][same]).repeat(2), draft.time_column)
     starts = np.flatnonzero(np.concatenate([[True], ~same]))
-    labels = [draft.chosen.index(name) for name in draft.labels if name in draft.chosen]
-    merged = merge_rows(piece.values, starts, how, labels)
+    merged = merge_rows(piece.values, starts, how, list(draft.label_places.values()))
     note = f"{counted(doubled, 'doubled row')} of an id and time {'was' if doubled == 1 else 'were'} merged"
     return replace(piece.at(starts), values=merged), (f"{note} (data.duplicates={how})",)
 
 
 def usable_rows(draft: Draft, coded: Coded) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Return masks (N,) of the rows from the first to the last target value of each id, of those after, and notes."""
+    """Return masks (N,) of the rows from the first to the last target value of each id, of those after, and notes.
+
+    With known covariates, those after have all rows of the bucket of the last value, which may be of the future.
+    """
     measured, times, codes = has_value(draft.table, draft.targets), draft.times.asi8, coded.codes
     limits = np.iinfo(np.int64)
     first, last = np.full(len(coded.names), limits.max), np.full(len(coded.names), limits.min)
@@ -274,23 +270,25 @@ def usable_rows(draft: Draft, coded: Coded) -> tuple[np.ndarray, np.ndarray, tup
         )
     if early := int(((times < first[codes]) & (first <= last)[codes]).sum()):
         notes.append(f"{counted(early, 'row')} before the first target value of their id were left out")
+    resample = draft.reading.resampling.resample
+    if resample is not None and draft.roles.known and ahead.any():
+        numbers = Buckets.of(draft.times, resample).numbers
+        ends = pd.Series(numbers[inside]).groupby(codes[inside]).max()
+        ahead = numbers >= ends.reindex(range(len(coded.names)), fill_value=limits.max).to_numpy()[codes]
     return inside, ahead, tuple(notes)
 
 
 def panel_step(draft: Draft, piece: Piece, coded: Coded) -> tuple[Piece, str, tuple[str, ...]]:
     """Return the rows, the step of the series with the most rows, or the one that is named, and notes on it."""
-    reading, longest = draft.reading, int(np.bincount(piece.codes).argmax())
-    own = piece.codes == longest
-    where = f"{draft.source}, {coded.shown(longest)}"
-    found = find_step(
-        piece.times[own], reading.step, piece.rows[own], where, fills=reading.policies.fills, gaps_allowed=True
-    )
+    step, fills = draft.reading.step, draft.reading.policies.fills
+    longest = int(np.bincount(piece.codes).argmax())
+    own, where = piece.codes == longest, f"{draft.source}, {coded.shown(longest)}"
+    found = find_step(piece.times[own], step, piece.rows[own], where, fills=fills, gaps_allowed=True)
     if not found.by_day:
         return piece, found.step, found.notes
     days = replace(piece, times=piece.times.normalize())
-    twice = (np.diff(days.codes) == 0) & (np.diff(days.times.asi8) == 0)
-    if twice.any():
-        place = int(np.argmax(twice))
+    if days.repeats.any():
+        place = int(np.argmax(days.repeats))
         raise InputError(
             f"{draft.source}, rows {piece.rows[place]} and {piece.rows[place + 1]}: both are "
             f"{coded.shown(piece.codes[place])} on {days.times[place]:%Y-%m-%d}, others have one row a day: "
@@ -315,8 +313,8 @@ def buckets_of_panel(piece: Piece, draft: Draft) -> tuple[Piece, tuple[str, ...]
         used += found.stop - low
     places, rows = np.concatenate(firsts), piece.at(kept)
     values = merge_columns(rows.values, places, resampling.rules(draft.chosen, list(draft.labels)))
-    became = f"{counted(len(places), 'bucket')} of {resampling.resample}"
-    notes = [f"{len(rows.codes):,} rows became {became} (data.resample)"]
+    became = f"{counted(len(places), 'bucket')} of {resampling.resample} (data.resample)"
+    notes = [f"{len(rows.codes):,} rows became {became}"]
     if not kept.all():
         notes.append(f"{counted(int((~kept).sum()), 'row')} in buckets that are not complete were left out")
     times = pd.DatetimeIndex(starts[0].append(starts[1:]))
@@ -334,7 +332,7 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
     except Flaw as flaw:
         stray = [place for place in first if flaw.where == f", row {piece.rows[place]}"]
         where = f"{flaw.where}, {coded.shown(piece.codes[stray[0]])}" if stray else flaw.where
-        raise Flaw(flaw.source, where, flaw.problem, flaw.cure) from None
+        raise flaw.but(where=where) from None
     steps = places.astype(np.int32)[seen]
     ahead, codes, inside = np.diff(steps), piece.codes[1:], np.diff(piece.codes) == 0
     inside &= np.isin(codes, codes[inside & (ahead > 1)])  # few series of many have a gap
@@ -347,18 +345,6 @@ def steps_of(piece: Piece, coded: Coded, frequency: str, source: str) -> tuple[n
             "forecast them in files of their own"
         )
     return steps, whole_grid(union, places, frequency)
-
-
-def with_last_buckets(draft: Draft, coded: Coded, inside: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return a mask (N,) of the rows after the last target values, with all rows of the bucket of the last one."""
-    resample = draft.reading.resampling.resample
-    if resample is None or not draft.roles.known or not after.any():
-        return after
-    numbers = Buckets.of(draft.times, resample).numbers
-    last = np.full(len(coded.names), np.iinfo(np.int64).max)
-    ends = pd.Series(numbers[inside]).groupby(coded.codes[inside]).max()
-    last[ends.index.to_numpy()] = ends.to_numpy()
-    return np.asarray(numbers >= last[coded.codes])
 
 
 def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: pd.DatetimeIndex) -> tuple[Ids, Filled]:
@@ -384,7 +370,7 @@ def on_grid(draft: Draft, coded: Coded, piece: Piece, steps: np.ndarray, grid: p
     if observed.all() or how == "error":  # then only labels may be empty
         return ids, Filled(times, values, None)
     values = np.asfortranarray(values.copy())
-    held = {draft.chosen.index(name) for name in (*draft.roles.known, *draft.labels)}
+    held = {*map(draft.chosen.index, draft.roles.known), *draft.label_places.values()}
     for place in np.flatnonzero(~observed.all(0)):
         _refuse_empty(draft, ids, observed[:, place], int(place))
         linear = how == "interpolate" and place not in held
@@ -402,19 +388,16 @@ def _refuse_gaps(
     mostly = missing > ids.lengths - missing
     if draft.reading.policies.fills and not mostly.any():
         return
-    wanted = mostly[codes[:-1]] if mostly.any() else np.ones(len(jumps), dtype=bool)
-    place = int(np.argmax(jumps & wanted))
+    place = int(np.argmax(jumps & (mostly[codes[:-1]] | ~mostly.any())))
     series = int(codes[place])
-    others = int((missing > 0).sum())
     where = f", row {piece.rows[place]}, {ids.shown(series)}"
     problem = (
         f"after {piece.times[place]} the next row is {piece.times[place + 1]}, {steps[place + 1] - steps[place]:,} "
         f"steps later ({counted(int(missing[series]), 'row')} missing in this series, {int(missing.sum()):,} in "
-        f"{others:,} of {len(ids):,} series)"
+        f"{int((missing > 0).sum()):,} of {len(ids):,} series)"
     )
     if mostly.any():
-        cure = "correct the date, or train with data.resample and a longer step"
-        raise Flaw(draft.source, where, problem, cure)
+        raise Flaw(draft.source, where, problem, "correct the date, or train with data.resample and a longer step")
     cure = f"add the rows, or train with {ways_to_fill(int(missing.sum()), int((ids.lengths - missing).sum()))}"
     raise Flaw(draft.source, where, problem, cure, "data.missing=mask", count=int(missing.sum()), unit="absent row")
 
@@ -445,31 +428,15 @@ def fill_by_series(column: np.ndarray, seen: np.ndarray, ids: Ids, *, linear: bo
     return np.asarray(filled)
 
 
-def numbers_of(draft: Draft, *, empty_allowed: bool = False) -> tuple[np.ndarray, list[Flaw]]:
-    """Return the values (N, C) of the chosen columns, and the flaws of their cells."""
-    labels, reading = draft.labels, draft.reading
-    with_empty = [name for name in labels if labels[name]] if reading.empty_labels is None else reading.empty_labels
-    return to_numbers(
-        draft.table[draft.chosen],
-        draft.rows,
-        draft.source,
-        empty_allowed=empty_allowed or reading.policies.fills,
-        needed=draft.roles.columns or draft.roles.covariates,
-        covariates=draft.others,
-        numeric=draft.roles.numeric,
-        may_be_empty=with_empty,
-        marks=reading.policies.missing_values,
-    )
-
-
 def refuse_with_ids(flaws: Sequence[Flaw], coded: Coded, rows: np.ndarray) -> None:
     """Raise one error that lists all flaws, with the id of each row that they name."""
+    named = []
     for flaw in flaws:
         _, found, row = flaw.where.rpartition("row ")
         if found and row.isdecimal() and len(place := np.flatnonzero(rows == int(row))):
-            flaw.where = f"{flaw.where}, {coded.of(int(place[0]))}"
-            flaw.args = (f"{flaw.source}{flaw.where}: {flaw.problem}: {flaw.cure}",)
-    refuse(flaws)
+            flaw = flaw.but(where=f"{flaw.where}, {coded.shown(coded.codes[place[0]])}")
+        named.append(flaw)
+    refuse(named)
 
 
 def first_cells(column: pd.Series, coded: Coded) -> tuple[np.ndarray, np.ndarray]:
@@ -486,21 +453,11 @@ def first_cells(column: pd.Series, coded: Coded) -> tuple[np.ndarray, np.ndarray
     return first, np.flatnonzero((own >= 0) & (values != values[own]))
 
 
-def constant_columns(table: pd.DataFrame, coded: Coded, names: Sequence[str]) -> list[str]:
-    """Return the columns of `names` that have one value in all rows of each id, empty cells included."""
-    if len(coded.codes) == len(coded.names):
-        return []
-    return [name for name in names if not len(first_cells(table[name], coded)[1])]
+def static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
+    """Return the value of each series in a column, (S,), as numbers or as labels; refuse one that changes within an id.
 
-
-def static_table(draft: Draft, coded: Coded, names: Sequence[str]) -> pd.DataFrame:
-    """Return the value of each series in columns that have one, (S, K); empty cells beside a value do not count."""
-    columns = {name: _static_column(draft, coded, name) for name in names}
-    return pd.DataFrame(columns, index=range(len(coded.names)))
-
-
-def _static_column(draft: Draft, coded: Coded, name: str) -> np.ndarray:
-    """Return the value of each series, as numbers or as labels; refuse a named column that changes within an id."""
+    Empty cells beside a value do not count.
+    """
     column, roles = draft.table[name], draft.roles
     first, others = first_cells(column, coded)
     others = others[column.iloc[others].notna().to_numpy()]
@@ -537,6 +494,6 @@ def _refuse_change(
     row, before = int(others[0]), int(first[coded.codes[others[0]]])
     value, other = (repr(label_of(draft.table[name].iloc[place])) for place in (row, before))
     raise InputError(
-        f"{draft.source}, column {name!r}, row {draft.rows[row]}: {value} of {coded.of(row)} is {other} in row "
-        f"{draft.rows[before]}: {what} has one value for each id: correct it, or leave {cure}"
+        f"{draft.source}, column {name!r}, row {draft.rows[row]}: {value} of {coded.shown(coded.codes[row])} is "
+        f"{other} in row {draft.rows[before]}: {what} has one value for each id: correct it, or leave {cure}"
     )

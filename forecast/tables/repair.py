@@ -11,7 +11,6 @@ from forecast.common.errors import InputError
 from forecast.common.text import counted
 from forecast.tables.flaws import Flaw
 from forecast.tables.marks import Mark, check_marks
-from forecast.tables.times.buckets import Resampling, into_buckets
 from forecast.tables.times.frequency import grid_places, refuse_gaps, whole_grid
 
 DUPLICATES = ("error", "mean", "first", "last")
@@ -138,17 +137,6 @@ def merge_columns(values: np.ndarray, starts: np.ndarray, rules: Sequence[str]) 
     return np.column_stack([_merge(column, starts, rule) for column, rule in zip(values.T, rules, strict=True)])
 
 
-def in_buckets(
-    table: Rows, resampling: Resampling, columns: Sequence[str], labels: Collection[str]
-) -> tuple[Rows, tuple[str, ...]]:
-    """Return one row per complete bucket of rows that are sorted by unique times, and notes; labels keep the last."""
-    times, values, rows = table
-    assert resampling.resample is not None
-    found = into_buckets(times, resampling.resample)
-    merged = merge_columns(values[: found.stop], found.firsts, resampling.rules(columns, labels))
-    return (found.starts, merged, rows[found.firsts]), found.notes
-
-
 def _merge(column: np.ndarray, starts: np.ndarray, how: str) -> np.ndarray:
     """Return one value per group of rows, which begin at `starts`; NaN for a group without values."""
     seen = ~np.isnan(column)
@@ -185,9 +173,9 @@ def whole_table(
     columns: list[str],
     frequency: str,
     source: str,
-    codes: Mapping[int, float] | None = None,
-    held: Collection[int] = (),
-    kept_rows: int = 0,
+    codes: Mapping[int, float],
+    held: Collection[int],
+    kept_rows: int,
 ) -> Filled:
     """Return the table with a row for every time of the grid and a value in every cell.
 
@@ -199,7 +187,6 @@ def whole_table(
     label of that number, not NaN, if it has occurred before.
     """
     times, values, rows = table
-    codes = codes or {}
     places = grid_places(times, frequency, rows, source)
     if how == "error":
         refuse_gaps(times, places, frequency, rows, source)

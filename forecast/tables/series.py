@@ -15,9 +15,11 @@ from forecast.tables.bounds import NO_BOUNDS, Bounds
 from forecast.tables.draft import (
     Draft,
     check_present,
+    numbers_of,
     with_chosen_columns,
     with_joined_parts,
     with_labels,
+    with_last_rows,
     with_marks_as_empty,
     with_series_merged,
     with_snapped_times,
@@ -26,36 +28,34 @@ from forecast.tables.draft import (
     without_counting_columns,
     without_empty_rows,
 )
-from forecast.tables.files import read_table, rows_at_end
+from forecast.tables.files import read_table
 from forecast.tables.flaws import Flaw, list_word, refuse
 from forecast.tables.formats.layout import RECOGNIZED, Layout
 from forecast.tables.labels import decode_labels, name_empty_cells
 from forecast.tables.long_tables import name_several_series
-from forecast.tables.numbers import rows_ahead, trailing_note
+from forecast.tables.numbers import rows_ahead
 from forecast.tables.panel import (
     REGION,
     Coded,
     Id,
     Ids,
     buckets_of_panel,
-    constant_columns,
-    numbers_of,
+    first_cells,
     on_grid,
     panel_step,
     read_ids,
     refuse_with_ids,
     regions_of,
     sorted_rows,
-    static_table,
+    static_column,
     steps_of,
     usable_rows,
-    with_last_buckets,
 )
 from forecast.tables.reading import Reading
-from forecast.tables.repair import STRICT, Filled, Policies, in_buckets, one_row_a_time, whole_table
+from forecast.tables.repair import STRICT, Filled, Policies, merge_columns, one_row_a_time, whole_table
 from forecast.tables.repair import Rows as RawRows
 from forecast.tables.roles import USUAL_IDS, Roles
-from forecast.tables.times.buckets import AS_IT_IS, Buckets, Resampling
+from forecast.tables.times.buckets import AS_IT_IS, Buckets, Resampling, into_buckets
 from forecast.tables.times.frequency import shown_frequency
 from forecast.tables.times.irregular import Found, find_step
 from forecast.tables.times.time_format import PLAIN, TimeFormat
@@ -249,11 +249,12 @@ def series_from_frame(
     draft = with_series_merged(draft)
     draft = with_labels(draft)
     draft, ahead = _without_rows_ahead(draft)
-    draft = _with_last_rows(draft)
+    draft = with_last_rows(draft)
     values, flaws = numbers_of(draft)
     draft, unique = _with_one_row_a_time(draft.flawed(*flaws), values)
     draft, unique = _with_buckets(draft, unique)
-    draft, codes = _with_empty_cells_named(draft, unique[1])
+    labels, codes, named = name_empty_cells(unique[1], draft.label_places, draft.labels, reading.empty_labels)
+    draft = replace(draft, labels=labels).noted("rows", named)
     filled, step, notes = _whole(draft, unique, codes)
     shown = None if reading.frequency is None else shown_frequency(unique[0])
     return _series(
@@ -321,18 +322,16 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     inside, after, cut = usable_rows(draft, coded)
     if not inside.any():
         raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
-    after = with_last_buckets(draft, coded, inside, after)
     known, beyond = draft.roles.known, (draft.kept(after), coded.at(after))
     draft, coded = draft.kept(inside), coded.at(inside)
     values, flaws = numbers_of(draft)
     refuse_with_ids([*draft.flaws, *flaws], coded, draft.rows)
-    ahead = (_known_of_panel(*beyond, known),) if known and after.any() else ()
+    ahead = (_known(beyond[0], known, beyond[1]),) if known and after.any() else ()
     piece, doubled = sorted_rows(draft, coded, values)
     piece, bucketed = buckets_of_panel(piece, draft)
     outside = reading.bounds.flaws(piece.values, draft.chosen, draft.targets, piece.rows, source)
     refuse_with_ids(outside, coded, draft.rows)
-    places = {name: draft.chosen.index(name) for name in draft.labels}
-    labels, _, named = name_empty_cells(piece.values, places, draft.labels, reading.empty_labels)
+    labels, _, named = name_empty_cells(piece.values, draft.label_places, draft.labels, reading.empty_labels)
     piece, step, read_as = panel_step(draft, piece, coded)
     ids, filled = on_grid(draft, coded, piece, *steps_of(piece, coded, step, source))
     present = np.unique(piece.codes)
@@ -357,13 +356,14 @@ def _with_static(draft: Draft, coded: Coded) -> tuple[Draft, pd.DataFrame]:
     if fixed is None:
         candidates = [*draft.unused, *(chosen if draft.roles.targets is None else ())]
         candidates = [name for name in candidates if name not in draft.roles.covariates]
-        fixed = constant_columns(draft.table, coded, candidates)
+        several = len(coded.codes) > len(coded.names)  # else each column is constant
+        fixed = [name for name in candidates if several and not len(first_cells(draft.table[name], coded)[1])]
         chosen = [name for name in chosen if name not in fixed]
-        if not draft.targets or not any(name in chosen for name in draft.targets):
-            return draft, static_table(draft, coded, [])  # then they are the values to forecast
+        if not any(name in chosen for name in draft.targets):  # then they are the values to forecast
+            fixed, chosen = [], draft.chosen
     unused = [name for name in draft.unused if name not in fixed]
-    static = static_table(draft, coded, [name for name in fixed if name in draft.table])
-    return replace(draft, chosen=chosen, unused=unused), static
+    static = {name: static_column(draft, coded, name) for name in fixed if name in draft.table}
+    return replace(draft, chosen=chosen, unused=unused), pd.DataFrame(static, index=range(len(coded.names)))
 
 
 def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
@@ -371,31 +371,25 @@ def _without_rows_ahead(draft: Draft) -> tuple[Draft, tuple[Ahead, ...]]:
     ahead = rows_ahead(draft.table, draft.times, draft.targets)
     if not ahead.any():
         return draft, ()
-    draft = draft.noted("rows", [trailing_note(draft.times[ahead], int(ahead.sum()))])
+    count = int(ahead.sum())
+    rows = "the last row has" if count == 1 else f"the last {count:,} rows have"
+    after = f"no target value, from {draft.times[ahead].min()} on: the forecast begins after the last value"
+    draft = draft.noted("rows", [f"{rows} {after}"])
     known, resample = draft.roles.known, draft.reading.resampling.resample
     kept = ahead
     if known and resample is not None:  # the last bucket with a target value may be of the future
         numbers = Buckets.of(draft.times, resample).numbers
         kept = numbers >= numbers[~ahead].max()
-    beyond = (_known_ahead(draft.kept(kept), known),) if known else ()
+    beyond = (_known(draft.kept(kept), known),) if known else ()
     draft = draft.kept(~ahead)  # later steps do not see the rows ahead
     with suppress(InputError):  # the rows ahead alone may show which number is the day
         draft = replace(with_snapped_times(with_times(draft)), time_format=draft.time_format)
     return draft, beyond
 
 
-def _with_last_rows(draft: Draft) -> Draft:
-    """Return the draft with the last rows by time, as many as the reading keeps."""
-    reading = draft.reading
-    if reading.last_rows is None:
-        return draft
-    kept, notes = rows_at_end(draft.times, reading.last_rows, draft.source, fewer_allowed=reading.fewer_allowed)
-    return draft.kept(kept).noted("rows", notes)
-
-
 def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRows]:
     """Return the draft with a flaw if times are doubled and may not be, and the rows, sorted, one per time."""
-    rows, codes = (draft.times, values, draft.rows), [draft.chosen.index(name) for name in draft.labels]
+    rows, codes = (draft.times, values, draft.rows), list(draft.label_places.values())
     merged = partial(one_row_a_time, rows, source=draft.source, time_column=draft.time_column, codes=codes)
     try:
         unique, notes = merged(how=draft.reading.policies.duplicates)
@@ -406,20 +400,14 @@ def _with_one_row_a_time(draft: Draft, values: np.ndarray) -> tuple[Draft, RawRo
 
 
 def _with_buckets(draft: Draft, unique: RawRows) -> tuple[Draft, RawRows]:
-    """Return the draft with notes on its buckets, and a row for each, named by its start."""
+    """Return the draft with notes on its buckets, and a row for each complete one, with the time of its start."""
     resampling = draft.reading.resampling
     if resampling.resample is None:
         return draft, unique
-    buckets, notes = in_buckets(unique, resampling, draft.chosen, list(draft.labels))
-    return draft.noted("order", notes), buckets
-
-
-def _with_empty_cells_named(draft: Draft, values: np.ndarray) -> tuple[Draft, dict[int, float]]:
-    """Return the draft with a label for empty cells, and its number, NaN without one, in each column with labels."""
-    places = {name: draft.chosen.index(name) for name in draft.labels}
-    labels, numbers, notes = name_empty_cells(values, places, draft.labels, draft.reading.empty_labels)
-    codes = {place: numbers.get(place, np.nan) for place in places.values()}
-    return replace(draft, labels=labels).noted("rows", notes), codes
+    times, values, rows = unique
+    found = into_buckets(times, resampling.resample)
+    merged = merge_columns(values[: found.stop], found.firsts, resampling.rules(draft.chosen, list(draft.labels)))
+    return draft.noted("order", found.notes), (found.starts, merged, rows[found.firsts])
 
 
 def _whole(draft: Draft, unique: RawRows, codes: Mapping[int, float]) -> tuple[Filled, str, tuple[str, ...]]:
@@ -479,30 +467,25 @@ def read_known(frame: pd.DataFrame, roles: Roles, reading: Reading, source: str)
     draft = replace(draft, chosen=present, roles=replace(roles, numeric=numeric))
     draft = with_labels(with_marks_as_empty(with_snapped_times(with_times(with_joined_parts(draft)))))
     coded = read_ids(draft.table, roles.ids, draft.rows, source) if roles.ids else None
-    ahead = _known_ahead(draft, present) if coded is None else _known_of_panel(draft, coded, present)
+    ahead = _known(draft, present, coded)
     return replace(ahead, notes=(*draft.lines("names", "rows", "columns", "times", "marks"), *ahead.notes))
 
 
-def _known_of_panel(draft: Draft, coded: Coded, columns: list[str]) -> Ahead:
-    """Return the known covariates of all rows of a long table, one row per id and time, empty cells as NaN."""
-    draft = replace(draft, chosen=columns)
+def _known(draft: Draft, columns: list[str], coded: Coded | None = None) -> Ahead:
+    """Return the known covariates of all rows, one row per time, or per id and time; an empty cell is NaN."""
+    draft, ids = replace(draft, chosen=columns), tuple[Id, ...]()
     values, flaws = numbers_of(draft, empty_allowed=True)
-    refuse_with_ids(flaws, coded, draft.rows)
-    piece, notes = sorted_rows(draft, coded, values)
-    piece, _ = buckets_of_panel(piece, draft)
-    frame = pd.DataFrame(piece.values, index=piece.times, columns=columns)
-    ids = tuple(coded.names[code] for code in piece.codes.tolist())
-    return Ahead(decode_labels(frame, draft.labels), piece.rows, draft.source, notes, ids)
-
-
-def _known_ahead(draft: Draft, columns: list[str]) -> Ahead:
-    """Return the known covariates of all rows of a draft, one row per time, empty cells as NaN."""
-    draft = replace(draft, chosen=columns)
-    values, flaws = numbers_of(draft, empty_allowed=True)
-    refuse(flaws)
-    codes, how = [columns.index(name) for name in columns if name in draft.labels], draft.reading.policies.duplicates
-    raw, time_column = (draft.times, values, draft.rows), str(draft.times.name or "date")
-    unique, notes = one_row_a_time(raw, how, draft.source, time_column, codes=codes)
-    _, (times, values, rows) = _with_buckets(draft, unique)
+    if coded is None:
+        refuse(flaws)
+        raw, time_column = (draft.times, values, draft.rows), str(draft.times.name or "date")
+        how, codes = draft.reading.policies.duplicates, list(draft.label_places.values())
+        unique, notes = one_row_a_time(raw, how, draft.source, time_column, codes=codes)
+        _, (times, values, rows) = _with_buckets(draft, unique)
+    else:
+        refuse_with_ids(flaws, coded, draft.rows)
+        piece, notes = sorted_rows(draft, coded, values)
+        piece, _ = buckets_of_panel(piece, draft)
+        times, values, rows = piece.times, piece.values, piece.rows
+        ids = tuple(coded.names[code] for code in piece.codes.tolist())
     frame = pd.DataFrame(values, index=times, columns=columns)
-    return Ahead(decode_labels(frame, draft.labels), rows, draft.source, notes)
+    return Ahead(decode_labels(frame, draft.labels), rows, draft.source, notes, ids)

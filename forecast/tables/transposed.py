@@ -21,10 +21,10 @@ TIME, VALUE = "date", "value"
 FEWEST = 3
 """Fewest columns of dates by which a table lies on its side."""
 
-_SHORT = ("%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%d.%m.%y", "%m-%d-%y", "%d-%m-%y", "%y-%m-%d")
-_LONG = (
+_FORMATS = (
     *("%m/%d/%Y", "%d/%m/%Y", "%m-%d-%Y", "%d-%m-%Y", "%d.%m.%Y", "%m.%d.%Y"),
     *("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%Y%m", "%Y"),
+    *("%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%d.%m.%y", "%m-%d-%y", "%d-%m-%y", "%y-%m-%d"),
 )
 _DAY = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}( 0?0:00(:00)?)?")
 _EMPTY = "(none)"
@@ -83,7 +83,7 @@ def _formats(dates: Sequence[str]) -> list[str]:
     """Return the formats by which the names are dates that rise or fall, those of regular dates if some are."""
     cells = pd.Series([_plain(name) for name in dates])
     read: dict[str, pd.DatetimeIndex] = {}
-    for date_format in (*_LONG, *_SHORT):
+    for date_format in _FORMATS:
         index, _ = read_as(cells, date_format)
         exact = any(mark in date_format for mark in "-/.") or index.strftime(date_format).tolist() == cells.tolist()
         if exact and _runs_on(index):
@@ -139,7 +139,9 @@ def upright(
     dates = _dates_at_end(names)
     first = names.index(dates[0])
     before, values = frame.iloc[:, :first], frame.iloc[:, first : first + len(dates)]
-    if time_column in before or holds_times(pd.Series(frame.index)) or _has_times(before):
+    if time_column in before or any(map(holds_times, (pd.Series(frame.index), *(before[name] for name in before)))):
+        return Upright(frame)
+    if find_calendar(before, (), ()) or find_numbered_column(before, (), None) is not None:
         return Upright(frame)
     found, cells = _read_names(dates, source, date_format)
     values = values[~values.isna().all(axis=1)]
@@ -155,28 +157,13 @@ def upright(
     if not columns:
         raise InputError(f"{source}: each row is a series without a name: add a column of names before the dates")
     count, length = values.shape
-    long = {name: np.repeat(_labels(before[name]), length) for name in columns}
-    table = pd.DataFrame({**long, TIME: np.tile(np.array(cells, dtype=object), count), VALUE: _ravel(values)})
+    labels = before[columns].astype(object).where(before[columns].notna(), _EMPTY)
+    long = {name: np.repeat(labels[name].to_numpy(), length) for name in columns}
+    kind = np.float64 if all(map(pd.api.types.is_numeric_dtype, values.dtypes)) else object
+    cells_of_rows = values.to_numpy(kind).ravel()
+    table = pd.DataFrame({**long, TIME: np.tile(np.array(cells, dtype=object), count), VALUE: cells_of_rows})
     option = list_word("data.id_columns", columns)
     return Upright(table, tuple(columns), found, (f"{note} ({option})",))
-
-
-def _has_times(before: pd.DataFrame) -> bool:
-    """Return whether a column before the dates, or several, hold times."""
-    if any(holds_times(before[name]) for name in before.columns):
-        return True
-    return bool(find_calendar(before, (), ()) or find_numbered_column(before, (), None) is not None)
-
-
-def _ravel(values: pd.DataFrame) -> np.ndarray:
-    """Return the values row by row, as numbers if all columns are."""
-    numeric = all(pd.api.types.is_numeric_dtype(kind) for kind in values.dtypes)
-    return np.asarray(values.to_numpy(np.float64 if numeric else object)).ravel()
-
-
-def _labels(column: pd.Series) -> np.ndarray:
-    """Return ids as they are, an empty cell as (none)."""
-    return column.astype(object).where(column.notna(), _EMPTY).to_numpy()
 
 
 def _read_names(dates: Sequence[str], source: str, date_format: str | None) -> tuple[str | None, list[str]]:

@@ -16,6 +16,7 @@ from forecast.tables.formats.layout import Layout
 _BLANKS = " \u00a0\u202f\u2009"
 _QUOTES = "'\u2019"
 _SIGN = r"[+\-\u2212]?"
+_ANY_MARK = re.compile(rf"[.,{_BLANKS}{_QUOTES}]")
 _NUMBER = re.compile(rf"\s*{_SIGN}\s*(?P<whole>\d[\d.,{_BLANKS}{_QUOTES}]*|[.,]\d+)(?P<power>[eE][+-]?\d+)?\s*")
 _GROUPS = re.compile(rf"(\d{{1,3}})(?:([.,{_BLANKS}{_QUOTES}])\d{{3}})(?:\2\d{{3}})*(?:([.,])(\d+))?")
 _FEW, _LOOKED_AT = 1000, 200_000
@@ -40,7 +41,7 @@ class Evidence:
 
     def add(self, cell: str) -> None:
         """Count one cell in."""
-        if ("." not in cell and "," not in cell and not _has_group(cell)) or (match := _NUMBER.fullmatch(cell)) is None:
+        if _ANY_MARK.search(cell.strip()) is None or (match := _NUMBER.fullmatch(cell)) is None:
             return
         text = match["whole"].strip()
         groups = _GROUPS.fullmatch(text)
@@ -60,10 +61,6 @@ class Evidence:
             self.either.setdefault(mark, cell)
 
 
-def _has_group(cell: str) -> bool:
-    return any(mark in cell.strip() for mark in _BLANKS + _QUOTES)
-
-
 def _kind(mark: str) -> str:
     """Return the mark of thousands as `MARKS` names it."""
     return " " if mark in _BLANKS else "'" if mark in _QUOTES else mark
@@ -75,6 +72,10 @@ class Marks:
 
     decimal: str | None
     thousands: str | None
+
+    def __str__(self) -> str:
+        thousands = f', thousands with "{self.thousands}"' if self.thousands else ""
+        return f'have the decimal mark "{self.decimal or "."}"{thousands}'
 
 
 def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Marks:
@@ -101,7 +102,6 @@ def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Ma
         decimal = "," if marks[0] == "." else "."
     if decimal is None and found.either:
         mark, cell = next(iter(found.either.items()))
-        other = "," if mark == "." else "."
         if layout.thousands is None:
             raise Choice(
                 f"{where}: {cell!r} can have decimals or thousands, and no cell shows which: set "
@@ -109,7 +109,7 @@ def settle(found: Evidence, layout: Layout, usual: str | None, where: str) -> Ma
                 f"is {cell.strip().replace(mark, '')}",
                 [{"decimal": mark}, {"thousands": mark}],
             )
-        decimal = other
+        decimal = "," if mark == "." else "."
     groups |= {mark: cell for mark, cell in found.either.items() if mark != decimal}
     if len(groups) > 1 and layout.thousands is None:
         cells = " and ".join(map(repr, groups.values()))
@@ -172,16 +172,11 @@ def with_numbers(column: pd.Series, marks: Marks) -> pd.Series:
         numeric = pc.and_(numeric, pc.match_substring_regex(plain, _PLAIN))
     plain = pc.if_else(numeric, pc.replace_substring_regex(plain, r"[+\s]", ""), text)
     if pc.all(numeric).as_py():
-        return pd.Series(_floats(plain), index=column.index, name=column.name)
+        floats = pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False)  # NaN for an empty cell
+        return pd.Series(floats, index=column.index, name=column.name, dtype=np.float64)
     if not pc.any(numeric).as_py():
         return column
     return pd.Series(plain.to_numpy(zero_copy_only=False), index=column.index, name=column.name, dtype=column.dtype)
 
 
 _PLAIN = r"^[+-]?\s*(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
-
-
-def _floats(plain: pa.Array) -> np.ndarray:
-    """Return the numbers of text without plus signs, NaN for an empty cell."""
-    numbers = pc.cast(plain, pa.float64())
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)

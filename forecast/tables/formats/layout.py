@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from forecast.common.errors import InputError
@@ -155,12 +156,10 @@ class Records:
         cells: list[list[str]] = []
         lines = [0]
         try:
-            for record in reader:
+            for record in islice(reader, _RECORDS):
                 cells.append(record)
                 lines.append(reader.line_num)
-                if len(cells) == _RECORDS:
-                    whole = False
-                    break
+            whole = whole and len(cells) < _RECORDS
         except csv.Error:
             whole = False
         if not whole and len(cells) > 1:  # the last may be cut
@@ -268,14 +267,9 @@ def find_body(records: Sequence[Sequence[str]], width: int, layout: Layout = REC
     first = next((place for place in range(after, len(records)) if rows.fit(records[place])), None)
     if first is None:
         return Body(0, 1, tuple(records[0]) if records else ()), rows
-    if named is not None:
-        header: int | None = named
-    else:
-        header = _header(records, first, rows)
-    if layout.columns is not None:
-        return Body(None, first, layout.columns), rows
-    if header is None:
-        return Body(None, first, ()), rows
+    header = _header(records, first, rows) if named is None else named
+    if layout.columns is not None or header is None:
+        return Body(None, first, layout.columns or ()), rows
     names = [cell.strip() if header else cell for cell in records[header]]
     if header and names[0].startswith(_COMMENTS):
         names[0] = names[0].lstrip("#%/!* ")
@@ -314,8 +308,8 @@ def _are_names(cells: Sequence[str]) -> bool:
     return all(map(_has_letters, texts)) and len(set(texts)) == len(texts) and not texts[0].startswith(_COMMENTS)
 
 
-def count_footers(records: Sequence[Sequence[str]], rows: _Rows) -> tuple[int, str]:
-    """Return the number of records at the end that are no rows, and the first text in them.
+def without_footers(body: Body, records: Sequence[Sequence[str]], rows: _Rows) -> Body:
+    """Return the body without the records at the end that are no rows, with a note.
 
     Only text counts, such as "Total": a row that was cut off, or that lacks its date, is a flaw.
     """
@@ -327,7 +321,10 @@ def count_footers(records: Sequence[Sequence[str]], rows: _Rows) -> tuple[int, s
             break
         count += 1
         text = cells[0] if cells else text
-    return (count, text) if text else (0, "")
+    if not text:
+        return body
+    note = f"{counted(count, 'line')} below the data left out, from {text[:40]!r} on (data.skip_footer={count})"
+    return replace(body, footers=count, notes=(*body.notes, note))
 
 
 def _is_footer(record: Sequence[str], rows: _Rows) -> bool:
@@ -362,11 +359,3 @@ def sample_of(content: bytes) -> tuple[str, bool]:
         end = content.find(b"\n", end) + 1 or len(content)
     size = max(_SAMPLE, end)
     return content[:size].decode("utf-8", errors="ignore"), len(content) <= size
-
-
-def with_footers(body: Body, count: int, text: str) -> Body:
-    """Return the body without the records at the end that are no rows, with a note."""
-    if not count:
-        return body
-    note = f"{counted(count, 'line')} below the data left out, from {text[:40]!r} on (data.skip_footer={count})"
-    return replace(body, footers=count, notes=(*body.notes, note))

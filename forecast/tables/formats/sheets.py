@@ -6,7 +6,7 @@ below the last row, decimal commas. Dates are written as ISO text, numbers with 
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
 from itertools import islice
@@ -116,7 +116,8 @@ def _write(sheet: Any, output: Path, most_bytes: int) -> bool:
     cells = 0
     with output.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
-        for chunk in _chunks(first, rows):
+        chunk = first
+        while chunk:
             lines.writerows(
                 [_text(cell, place in timed) for place, cell in enumerate(row[: max(width, _length(row))])]
                 for row in chunk
@@ -124,6 +125,7 @@ def _write(sheet: Any, output: Path, most_bytes: int) -> bool:
             cells += sum(map(len, chunk))
             if max(file.tell(), _CELL * cells) > most_bytes:
                 return False
+            chunk = list(islice(rows, FEW))
     return True
 
 
@@ -140,12 +142,6 @@ def _width(rows: list[list[Any]]) -> int:
 def _length(row: list[Any]) -> int:
     """Return the number of cells up to the last that is not empty."""
     return next((place for place in range(len(row), 0, -1) if row[place - 1] != ""), 0)
-
-
-def _chunks(first: list[list[Any]], rows: Iterator[list[Any]]) -> Iterable[list[list[Any]]]:
-    while first:
-        yield first
-        first = list(islice(rows, FEW))
 
 
 def _text(cell: Any, timed: bool) -> str:

@@ -23,13 +23,12 @@ from forecast.tables.formats.layout import (
     Body,
     Layout,
     Records,
-    count_footers,
     find_body,
     find_delimiter,
     is_time_word,
     sample_of,
     tail_records,
-    with_footers,
+    without_footers,
 )
 from forecast.tables.formats.unpacking import check_columns, read_file, read_gzip
 from forecast.tables.transposed import is_header_of_dates
@@ -79,11 +78,8 @@ def table_of_text(
     header = _checked_header(body, records, path)
     place = min(body.first, len(records.lines) - 1)
     row = records.lines[place] + 1
-    decimal = (
-        "."
-        if is_plain
-        else layout.decimal or _usual_decimal(content, delimiter, records.cells[body.first :], header, layout, path)
-    )
+    decimal = "." if is_plain else layout.decimal
+    decimal = decimal or _usual_decimal(content, delimiter, records.cells[body.first :], header, layout, path)
     table = _parsed(_file_of(content, row - 1, body.footers), header, delimiter, decimal, row, path)
     table, marks = _without_none(table), tuple[str, ...]()
     if not is_plain:
@@ -112,7 +108,7 @@ def _found(content: bytes, layout: Layout, path: Path) -> tuple[str, Records, Bo
     if layout.skip_footer is not None:
         return delimiter, records, replace(body, footers=layout.skip_footer)
     last = records.cells if records.whole else tail_records(content, delimiter)
-    return delimiter, records, with_footers(body, *count_footers(last[body.first :] if records.whole else last, rows))
+    return delimiter, records, without_footers(body, last[body.first :] if records.whole else last, rows)
 
 
 def _header_of_dates(records: list[list[str]]) -> int | None:
@@ -127,9 +123,8 @@ def _checked_header(body: Body, records: Records, path: Path) -> list[str]:
     row = 1 if body.header is None else records.lines[body.header] + 1
     first = records.cells[body.first] if body.first < len(records.cells) else []
     if body.header is None and not header:
-        names = ",".join(
-            ["time", *(f"value_{place}" for place in range(1, len(first)))] if len(first) < 9 else ["time", "…"]
-        )
+        values = [f"value_{place}" for place in range(1, len(first))] if len(first) < 9 else ["…"]
+        names = ",".join(["time", *values])
         raise InputError(
             f"{path}, row 1: {first[0][:40]!r} is data, not a column name: add a header row, or name its {len(first)} "
             f"columns, such as data.columns=[{names}]"
@@ -230,12 +225,10 @@ def _with_marks(
         return table, ()
     for place in places:
         table.isetitem(place, with_numbers(table.iloc[:, place], marks).array)
-    thousands = f', thousands with "{marks.thousands}"' if marks.thousands else ""
-    return table, (f'numbers have the decimal mark "{marks.decimal or "."}"{thousands}',)
+    return table, (f"numbers {marks}",)
 
 
 def _has_fraction(table: pd.DataFrame) -> bool:
-    """Return whether a column of numbers has decimals."""
     columns = (table.iloc[:, place] for place, kind in enumerate(table.dtypes) if pd.api.types.is_float_dtype(kind))
     return any(bool((column.dropna() % 1 != 0).any()) for column in columns)
 

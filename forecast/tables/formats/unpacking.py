@@ -50,6 +50,12 @@ def refuse_large(path: Path) -> InputError:
     )
 
 
+def check_size(size: int, path: Path) -> None:
+    """Raise InputError for a table whose unpacked bytes exceed the limit."""
+    if size > limit_bytes():
+        raise refuse_large(path)
+
+
 def check_columns(count: int, path: Path) -> None:
     """Raise InputError for a table with more than `MOST_COLUMNS` columns."""
     if count > MOST_COLUMNS:
@@ -66,13 +72,12 @@ def read_file(path: Path) -> bytes:
 
 def read_gzip(path: Path) -> bytes:
     """Return the text of a gzip file; its size is counted while unpacking, and each cell counts at least 8 bytes."""
-    limit, pieces, size, cells = limit_bytes(), [], 0, 0
+    pieces, size, cells = [], 0, 0
     with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unpacked:
         while piece := _next_piece(unpacked, path):
             size += len(piece)
             cells += piece.count(b",") + piece.count(b"\n")
-            if max(size, CELL * cells) > limit:
-                raise refuse_large(path)
+            check_size(max(size, CELL * cells), path)
             pieces.append(piece)
     return b"".join(pieces)
 
@@ -90,24 +95,20 @@ def read_parquet_bytes(path: Path) -> bytes:
     Rows and columns come from its metadata, page sizes from the page headers. Texts are counted in pieces: a short file
     may hold very many or very long ones.
     """
-    if path.stat().st_size > limit_bytes():
-        raise refuse_large(path)
+    check_size(path.stat().st_size, path)
     content = path.read_bytes()
     if not content:
         raise InputError(f"{path} is empty: choose another file")
     rows, packed = rows_and_bytes(content)
-    if packed > limit_bytes():
-        raise refuse_large(path)
+    check_size(packed, path)
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
     check_columns(file.metadata.num_columns, path)
     size, texts = 0, []
     for name, kind in check_kinds(file.schema_arrow, path):
         if is_text(kind):
             texts.append(name)
-        plain = is_text(kind) or pyarrow.types.is_timestamp(kind) or not pyarrow.types.is_temporal(kind)
-        size += rows * (CELL if plain and not pyarrow.types.is_decimal(kind) else OBJECT)
-    if size > limit_bytes():
-        raise refuse_large(path)
+        size += rows * cell_bytes(kind)
+    check_size(size, path)
     if texts:
         _count_texts(content, texts, path, limit_bytes() - size)
     return content
@@ -120,7 +121,9 @@ def check_kinds(schema: pyarrow.Schema, path: Path) -> list[tuple[str, Any]]:
         kind = field.type.value_type if pyarrow.types.is_dictionary(field.type) else field.type
         plain = pyarrow.types.is_primitive(kind) or pyarrow.types.is_decimal(kind) or pyarrow.types.is_null(kind)
         if not plain and not is_text(kind):
-            raise InputError(f"{path}, column {field.name!r}: holds {kind}: remove it from the file, or write numbers")
+            raise InputError(
+                f"{path}, column {field.name!r}: holds {field.type}: remove it from the file, or write numbers"
+            )
         kinds.append((field.name, kind))
     return kinds
 
@@ -132,17 +135,27 @@ def is_text(kind: Any) -> bool:
     return any(test(kind) for test in (*tests, types.is_binary, types.is_large_binary, types.is_binary_view))
 
 
+def cell_bytes(kind: Any) -> int:
+    """Return the bytes of a cell of a type of Arrow in pandas: a number takes 8, as the length of a text does."""
+    types = pyarrow.types
+    plain = types.is_timestamp(kind) or not (types.is_temporal(kind) or types.is_decimal(kind))
+    return CELL if plain else OBJECT
+
+
+def dictionary_bytes(column: pyarrow.DictionaryArray) -> int:
+    """Return the bytes of the texts of a column of dictionaries, with repetitions."""
+    lengths = pyarrow.compute.take(pyarrow.compute.binary_length(column.dictionary), column.indices)
+    return pyarrow.compute.sum(lengths).as_py() or 0
+
+
 def _count_texts(content: bytes, names: list[str], path: Path, left: int) -> None:
     """Raise InputError if the texts of the columns, read as dictionaries, take more than `left` bytes in total."""
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=names)
     for batch in file.iter_batches(batch_size=_ROWS, columns=names, use_threads=False):
         batch.validate(full=True)  # finds damaged text, which is otherwise found only on access
         for column in batch.columns:
-            if pyarrow.types.is_dictionary(column.type):
-                lengths = pyarrow.compute.take(pyarrow.compute.binary_length(column.dictionary), column.indices)
-                left -= pyarrow.compute.sum(lengths).as_py() or 0
-            else:
-                left -= column.nbytes
+            is_coded = pyarrow.types.is_dictionary(column.type)
+            left -= dictionary_bytes(column) if is_coded else column.nbytes
         if left < 0:
             raise refuse_large(path)
 

@@ -20,7 +20,7 @@ from forecast.tables.flaws import value_word
 from forecast.tables.formats.cells import Evidence, settle, with_numbers
 from forecast.tables.formats.layout import Layout, is_time_word
 from forecast.tables.formats.sheets import NUMBER_AS_TEXT
-from forecast.tables.formats.unpacking import limit_bytes, refuse_large
+from forecast.tables.formats.unpacking import check_size, limit_bytes, refuse_large
 
 SECONDS = 120.0
 """Most seconds for a file."""
@@ -97,14 +97,12 @@ def with_text_numbers(table: pd.DataFrame, layout: Layout, where: str) -> tuple[
         column[marked] = [repr(cell) if isinstance(cell, float) else cell for cell in numbers]
         parsed = pd.to_numeric(column, errors="coerce")
         table.isetitem(place, (column if (parsed.isna() & column.notna()).any() else parsed).array)
-    thousands = f', thousands with "{marks.thousands}"' if marks.thousands else ""
-    return table, (f'numbers in text cells have the decimal mark "{marks.decimal or "."}"{thousands}',)
+    return table, (f"numbers in text cells {marks}",)
 
 
 def _check_size(path: Path) -> None:
     """Raise InputError for a workbook whose parts say that they are too large, or that has a zip file's damage."""
-    if path.stat().st_size > limit_bytes():
-        raise refuse_large(path)
+    check_size(path.stat().st_size, path)
     if not path.stat().st_size:
         raise InputError(f"{path} is empty: choose another file")
     if not zipfile.is_zipfile(path):  # .xls is none
@@ -120,8 +118,7 @@ def _check_size(path: Path) -> None:
 
 def read_arrow(path: Path) -> pd.DataFrame:
     """Return the table of a Feather or Arrow file, with the index that pandas stored in it."""
-    if path.stat().st_size > limit_bytes():
-        raise refuse_large(path)
+    check_size(path.stat().st_size, path)
     with temporary_folder() as folder:
         output = Path(folder) / "table.arrow"
         request = {"most_bytes": limit_bytes()}
@@ -129,7 +126,7 @@ def read_arrow(path: Path) -> pd.DataFrame:
         if reply["large"]:
             raise refuse_large(path)
         if reply["problem"]:
-            raise InputError(f"{path}{reply['problem']}")
+            raise InputError(reply["problem"])
         with pyarrow.OSFile(str(output)) as file, pyarrow.ipc.open_stream(file) as stream:
             table = stream.read_all()
     frame: pd.DataFrame = table.to_pandas(use_threads=False)

@@ -47,7 +47,7 @@ class Resampling:
         if self.resample is not None:
             _buckets_of(self.resample)
         if self.snap is not None:
-            _snap_step(self.snap)
+            snap_step(self.snap)
         if self.resample is not None and self.snap is not None:
             raise InputError("data.resample and data.snap are both set: set data.snap to null, a bucket needs no snap")
         if not isinstance(self.aggregate, Mapping):
@@ -86,7 +86,8 @@ AS_IT_IS = Resampling()
 """Times that stay as they are."""
 
 
-def _snap_step(snap: str) -> int:
+def snap_step(snap: str) -> int:
+    """Return the nanoseconds of a value of `data.snap`; raise InputError for a step without a fixed length."""
     step = fixed_step(frequency_offset(snap))
     if step is None:
         raise InputError(f"data.snap={snap}: is not a step of fixed length: use one such as 5min, 1h or 1D")
@@ -191,7 +192,7 @@ def snapped(
     Raise a flaw if two rows come to the same time, or a step is jumped over: then the clock drifts by more than half a
     step. Not `checked`, the times may be those of several series.
     """
-    step = _snap_step(snap)
+    step = snap_step(snap)
     plain = plain_times(times, step)
     stamps = plain.as_unit("ns").asi8
     nearest = (stamps + step // 2) // step

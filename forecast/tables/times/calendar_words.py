@@ -87,13 +87,10 @@ def in_english(text: str) -> str:
 def part_kinds(name: str) -> tuple[str, ...]:
     """Return the parts of a time that a column name may mean, such as hour or month; empty: none."""
     words = _words_of(name)
-    whole = "".join(words)
-    kinds = [kind for kind, known in _BY_PART.items() if whole in known]
-    if kinds:
-        return tuple(kinds)
     left = [word for word in words if word not in _FILLERS]
-    if len(left) == 1:
-        return tuple(kind for kind, known in _BY_PART.items() if left[0] in known)
+    for word in ("".join(words), *(left if len(left) == 1 else ())):
+        if kinds := tuple(kind for kind, known in _BY_PART.items() if word in known):
+            return kinds
     return ()
 
 

@@ -148,6 +148,14 @@ def days_of(times: pd.DatetimeIndex) -> np.ndarray:
     return np.asarray(times.as_unit("ns").asi8 // DAY)
 
 
+def most_common(values: np.ndarray) -> tuple[int, float]:
+    """Return the most common of whole numbers, the smallest in a tie, and its share; zeros without any."""
+    if not len(values):
+        return 0, 0.0
+    found, counts = np.unique(values, return_counts=True)
+    return int(found[counts.argmax()]), float(counts.max() / counts.sum())
+
+
 _MONTHLY = re.compile(r"(\d{0,3})month((?:-\d{1,2}){1,6})(?:-([a-z]{3}))?")
 _WEEKLY = re.compile(r"week((?:-[a-z]{3}){1,7})")
 _YEARLY = re.compile(r"(\d{1,2})d-year")
@@ -227,8 +235,7 @@ def _monthly(times: pd.DatetimeIndex) -> CalendarDays | None:
 
 def _yearly(days: np.ndarray) -> CalendarDays | None:
     """Return a number of days that restarts each year, if it is the most common step."""
-    steps, counts = np.unique(np.diff(days), return_counts=True)
-    step = int(steps[counts.argmax()])
+    step, _ = most_common(np.diff(days))
     return CalendarDays("year", (step,)) if 2 <= step <= 99 else None
 
 

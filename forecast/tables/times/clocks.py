@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
+from forecast.tables.flaws import refuse_first
 from forecast.tables.times.forms import to_text
 from forecast.tables.times.spellings import clock_seconds
 from forecast.tables.times.time_format import TimeFormat
@@ -93,12 +94,9 @@ def read_clock(
             return _of_numbers(column, since / _HOUR, marks, dates, rows, where, time_format)
         return Clock(since, marks), time_format
     if 2 * sum(clock is not None for clock in clocks) > len(clocks):
-        bad = next(place for place, clock in enumerate(clocks) if clock is None)
-        place = int(np.argmax(codes == bad))
-        raise InputError(
-            f"{where}, row {rows[place]}: {str(cells[bad])[:40]!r} is not a time of day ({int((codes == bad).sum())} "
-            "such cells): write times such as 18:00:00"
-        )
+        bad = clocks.index(None)
+        problem, cure = f"{str(cells[bad])[:40]!r} is not a time of day", "write times such as 18:00:00"
+        refuse_first(codes == bad, rows, where, lambda _, count: f"{problem} ({count} such cells): {cure}")
     matches = [_NUMBER.fullmatch(str(cell)) for cell in cells]
     numbers = np.array([float(match["hour"]) if match else np.nan for match in matches])[codes]
     of_cells = [_MARKS.get((match["mark"] or "").upper(), 0) if match else 0 for match in matches]
@@ -146,7 +144,8 @@ def _of_numbers(
         hours, rest = numbers // hundred, numbers % hundred
         seconds = hours * 3600 + (rest * 60 if hundred == 100 else rest // 100 * 60 + rest % 100)
         return Clock(seconds.astype(np.int64) * 10**9, marks), time_format
-    periods = time_format.periods or _periods_of(most)
+    fitting = (periods for periods, longest in _LONGEST.items() if periods - 1 <= most <= longest)
+    periods = time_format.periods or next(fitting, 24)
     if time_format.zone is None:
         _refuse_long_days(numbers, dates, periods, rows, where)
     first, counted = _first_of(column, numbers, rows, where, periods, time_format)
@@ -170,11 +169,6 @@ def _are_digits(numbers: np.ndarray) -> bool:
     return False
 
 
-def _periods_of(most: int) -> int:
-    """Return the periods of a day whose numbers reach `most`; hours if no other number of periods fits."""
-    return next((periods for periods, longest in _LONGEST.items() if periods - 1 <= most <= longest), 24)
-
-
 def _first_of(
     column: pd.Series, numbers: np.ndarray, rows: np.ndarray, where: str, periods: int, time_format: TimeFormat
 ) -> tuple[int, bool]:
@@ -185,36 +179,26 @@ def _first_of(
     counts_on = bool(np.nanmax(numbers, initial=0) > high)
     if zone is not None and (counts_on or time_format.counted):
         high += longest - periods
-    wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.round(numbers)))
-    if wrong.any():
-        place = int(np.argmax(wrong))
+    one_of_two = f"from 0 to {periods - 1} or from 1 to {periods}"
+    known = one_of_two if first is None else f"from {low} to {high}, as in training"
+
+    def problem(place: int, count: int) -> str:
         text = str(column.iloc[place])
         shown = "no hour" if pd.isna(column.iloc[place]) or not text.strip() else f"{text[:40]!r} is not an hour"
-        known = (
-            f"from 0 to {periods - 1} or from 1 to {periods}"
-            if first is None
-            else f"from {low} to {high}, as in training"
-        )
-        raise InputError(
-            f"{where}, row {rows[place]}: {shown} ({int(wrong.sum())} such cells): write whole numbers {known}"
-        )
+        return f"{shown} ({count} such cells): write whole numbers {known}"
+
+    refuse_first(~((numbers >= low) & (numbers <= high) & (numbers == np.round(numbers))), rows, where, problem)
     if first is not None:
         return first, bool(time_format.counted) or counts_on
     begins, ends = bool((numbers == 0).any()), bool((numbers >= periods).any())
     if begins and ends and zone is not None and (numbers >= periods).sum() < (numbers == 0).sum() / 2:
         return 0, True  # the hour 24 of the days with 25 hours
-    if begins == ends:
-        problem = (
-            f"both 0 and {periods}"
-            if begins
-            else f"neither 0 nor {periods}, so the number of the first hour is unknown"
-        )
-        cure = (
-            f"number the hours from 0 to {periods - 1}, or from 1 to {periods}"
-            if begins
-            else "write date and hour in one column"
-        )
-        raise InputError(f"{where}: holds {problem}: {cure}")
+    if begins and ends:
+        numbered = f"number the hours from 0 to {periods - 1}, or from 1 to {periods}"
+        raise InputError(f"{where}: holds both 0 and {periods}: {numbered}")
+    if not begins and not ends:
+        unknown = "so the number of the first hour is unknown: write date and hour in one column"
+        raise InputError(f"{where}: holds neither 0 nor {periods}, {unknown}")
     return int(ends), counts_on
 
 

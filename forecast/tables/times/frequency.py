@@ -11,7 +11,7 @@ from pandas.tseries.offsets import BaseOffset
 
 from forecast.common.errors import InputError
 from forecast.tables.flaws import Flaw
-from forecast.tables.times.calendars import DAY, MONTHS, WEEKDAYS, CalendarDays, calendar_named
+from forecast.tables.times.calendars import DAY, MONTHS, WEEKDAYS, CalendarDays, calendar_named, most_common
 
 _OLD_NAMES = {
     "H": "h", "T": "min", "t": "min", "S": "s", "L": "ms", "d": "D", "b": "B", "w": "W", "M": "ME",
@@ -102,12 +102,12 @@ def _infer(times: pd.DatetimeIndex, source: str) -> str:
     if len(times) < 3:
         raise InputError(f"{source} has {len(times)} row(s), too few to infer the step: set data.frequency")
     local = times.tz_localize(None)
-    step, share = _most_common(local)
+    step, share = most_common(np.diff(local.asi8))
     if step % DAY:  # shorter steps are steps of absolute time, because of clock changes
-        step, share = _most_common(times)
+        step, share = most_common(np.diff(times.asi8))
     if step >= 28 * DAY and (monthly := _monthly(local, step)):
         return monthly
-    if step == DAY and _has_only_business_days(local):
+    if step == DAY and (local.day_of_week < 5).all() and (np.diff(local.asi8) == 3 * DAY).any():
         return "B"
     if share <= 0.5:
         raise Flaw(
@@ -117,11 +117,6 @@ def _infer(times: pd.DatetimeIndex, source: str) -> str:
             "correct the times",
         )
     return name_step(step, times)
-
-
-def _most_common(times: pd.DatetimeIndex) -> tuple[int, float]:
-    steps, counts = np.unique(np.diff(times.asi8), return_counts=True)
-    return int(steps[counts.argmax()]), float(counts.max() / counts.sum())
 
 
 def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
@@ -138,11 +133,6 @@ def _monthly(times: pd.DatetimeIndex, step: int) -> str | None:
     return None
 
 
-def _has_only_business_days(times: pd.DatetimeIndex) -> bool:
-    over_weekend = np.diff(times.asi8) == 3 * DAY
-    return bool((times.day_of_week < 5).all() and over_weekend.any())
-
-
 _INSTANT = pd.Timedelta(1, "ns")
 
 
@@ -157,7 +147,7 @@ def to_wall_time(times: pd.DatetimeIndex) -> pd.DatetimeIndex:
         return pd.DatetimeIndex(shown.view("M8[ns]"))
     skipped_from = (times - _INSTANT).tz_localize(None).as_unit("ns").asi8 + 1
     after_gap = skipped_from < shown
-    usual = _most_common_hour(shown[~after_gap] % DAY)
+    usual, _ = most_common(shown[~after_gap] % DAY)
     meant = skipped_from // DAY * DAY + usual
     return pd.DatetimeIndex(
         np.where(after_gap & (skipped_from <= meant) & (meant < shown), meant, shown).view("M8[ns]")
@@ -171,13 +161,7 @@ def from_wall_time(times: pd.DatetimeIndex, zone: tzinfo) -> pd.DatetimeIndex:
 
 def day_begins(times: pd.DatetimeIndex) -> str:
     """Return the most common local time of day, such as 06:00:00."""
-    return str(pd.Timestamp(_most_common_hour(to_wall_time(times).asi8 % DAY)).time())
-
-
-def _most_common_hour(nanoseconds: np.ndarray) -> int:
-    """Return the most common value, the smallest in a tie; 0 for an empty array."""
-    values, counts = np.unique(nanoseconds, return_counts=True)
-    return int(values[counts.argmax()]) if len(values) else 0
+    return str(pd.Timestamp(most_common(to_wall_time(times).asi8 % DAY)[0]).time())
 
 
 def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, source: str) -> np.ndarray:
@@ -197,8 +181,7 @@ def grid_places(times: pd.DatetimeIndex, frequency: str, rows: np.ndarray, sourc
         places, phase = since // step, since % step
         stray = None
         if phase.any():  # the grid of most rows, since the first row may be off it
-            phases, counts = np.unique(phase, return_counts=True)
-            stray = int(np.argmax(phase != phases[counts.argmax()]))
+            stray = int(np.argmax(phase != most_common(phase)[0]))
     if stray is not None:
         raise Flaw(
             source,

@@ -1,6 +1,7 @@
 """The step of times that pandas has no step for, and the option that helps where there is none."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,8 +10,8 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.tables.flaws import Flaw
-from forecast.tables.times.buckets import Buckets, first_slip
-from forecast.tables.times.calendars import DAY, LEAST_ROWS, find_calendar, with_holidays
+from forecast.tables.times.buckets import Buckets, first_slip, snap_step
+from forecast.tables.times.calendars import DAY, LEAST_ROWS, find_calendar, most_common, with_holidays
 from forecast.tables.times.frequency import (
     MOST_INVENTED,
     fixed_step,
@@ -81,8 +82,8 @@ def find_step(
         return days
     if gaps_allowed and flaw is None:
         return Found(times, step)
-    if (change := find_step_change(times)) is not None:
-        raise _of_change(change, times, rows, source, count_from)
+    if (change := _step_change(times, rows, source, count_from)) is not None:
+        raise change
     if flaw is not None:
         raise _with_cure(flaw, times, frequency)
     if fills:  # the first of so many missing rows may have a mistyped date
@@ -149,48 +150,42 @@ def _by_day(times: pd.DatetimeIndex, frequency: str | None, rows: np.ndarray, so
     return Found(days, step, (note,), by_day=True) if 10 * lacks <= len(days) else None
 
 
-class StepChange(NamedTuple):
-    """The first row of the newer part, the steps before and after it, and the longer of them."""
+def _step_change(times: pd.DatetimeIndex, rows: np.ndarray, source: str, count_from: Count | None) -> Flaw | None:
+    """Return the flaw of a step that changes for good, with both ways out.
 
-    row: int
-    before: str
-    after: str
-    longer: str
-
-
-def find_step_change(times: pd.DatetimeIndex) -> StepChange | None:
-    """Return where the step changes for good; None if most rows of both parts have no step of their own."""
+    None if most rows of both parts have no step of their own.
+    """
     kinds = _kinds_of_steps(times)
     if len(kinds) < 2 * _LEAST_PART:
         return None
-    after = _mode(kinds[-2 * _LEAST_PART :])
+    after, _ = most_common(kinds[-2 * _LEAST_PART :])
     scores = np.cumsum(np.where(kinds == after, 1, -4)[::-1])[::-1]
     row = int(scores.argmax())  # the first row of the part in which this step prevails up to the end
     old, new = kinds[:row], kinds[row:]
     if min(len(old), len(new)) < _LEAST_PART:
         return None
-    before = _mode(old)
+    before, _ = most_common(old)
     if before == after or np.mean(old == before) < 0.5 or np.mean(old == after) > 0.2 or np.mean(new == after) < 0.95:
         return None
     longer = min(before, after) if min(before, after) < 0 else max(before, after)
-    return StepChange(row, *(_kind_name(int(kind)) for kind in (before, after, longer)))
-
-
-def _mode(values: np.ndarray) -> int:
-    found, counts = np.unique(values, return_counts=True)
-    return int(found[counts.argmax()])
+    newer = "" if count_from is None else f"data.last_rows={count_from(times[row])}, or at one step with "
+    word = f"data.resample={_kind_name(longer)}"
+    return Flaw(
+        source,
+        f", row {rows[row]}",
+        f"the step changes from {_kind_name(before)} to {_kind_name(after)} at {times[row]}",
+        f"keep only the newer rows, or train with {newer}{word}",
+        word,
+    )
 
 
 def _kinds_of_steps(times: pd.DatetimeIndex) -> np.ndarray:
     """Return each step in nanoseconds, or as a negative number of months if it is about as long."""
-    steps = np.diff(plain_times(times, DAY if len(times) and _whole_days(times) else 1).as_unit("ns").asi8)
+    whole_days = bool((np.diff(times.tz_localize(None).as_unit("ns").asi8) % DAY == 0).all())
+    steps = np.diff(plain_times(times, DAY if whole_days and len(times) else 1).as_unit("ns").asi8)
     months = np.round(steps / (30.436875 * DAY)).astype(np.int64)
     is_month = (months > 0) & (np.abs(steps - months * 30.436875 * DAY) < 3 * DAY)
     return np.where(is_month, -months, steps)
-
-
-def _whole_days(times: pd.DatetimeIndex) -> bool:
-    return bool((np.diff(times.tz_localize(None).as_unit("ns").asi8) % DAY == 0).all())
 
 
 _MONTH_STEPS = {1: "MS", 3: "QS", 12: "YS"}
@@ -203,43 +198,22 @@ def _kind_name(kind: int) -> str:
     return name if name[0].isdigit() else f"1{name}"
 
 
-def _of_change(
-    change: StepChange, times: pd.DatetimeIndex, rows: np.ndarray, source: str, count_from: Count | None
-) -> Flaw:
-    """Return the flaw of a step that changes, with both ways out."""
-    newer = "" if count_from is None else f"data.last_rows={count_from(times[change.row])}, or at one step with "
-    word = f"data.resample={change.longer}"
-    return Flaw(
-        source,
-        f", row {rows[change.row]}",
-        f"the step changes from {change.before} to {change.after} at {times[change.row]}",
-        f"keep only the newer rows, or train with {newer}{word}",
-        word,
-    )
-
-
 def _with_cure(flaw: Flaw, times: pd.DatetimeIndex, frequency: str | None) -> Flaw:
     """Return a flaw of irregular times with the option that helps."""
     if "local clock" in flaw.cure:
         return flaw
-    if frequency is not None and (other := _found_alone(times)) is not None:
-        return Flaw(flaw.source, flaw.where, flaw.problem, f"correct the times, or set data.frequency={other}")
+    if frequency is not None:
+        with suppress(InputError):
+            other = find_step(times, None, np.arange(len(times)), "", fills=True).step
+            return flaw.but(cure=f"correct the times, or set data.frequency={other}")
     if (snap := find_snap(times)) is not None:
         words, effect = [f"data.snap={snap}"], "each time then moves to the nearest step"
     else:
         words, effect = find_coarser(times), "each longer step then has the mean of its rows"
     if not words:
-        return Flaw(flaw.source, flaw.where, flaw.problem, "correct the times in the file")
+        return flaw.but(cure="correct the times in the file")
     cure = f"correct the times, or train with {' '.join(words)} ({effect})"
-    return Flaw(flaw.source, flaw.where, flaw.problem, cure, words[0], more=words[1:])
-
-
-def _found_alone(times: pd.DatetimeIndex) -> str | None:
-    """Return the step that is found without one that is named; None if there is none."""
-    try:
-        return find_step(times, None, np.arange(len(times)), "", fills=True).step
-    except InputError:
-        return None
+    return flaw.but(cure=cure, word=words[0], more=words[1:])
 
 
 def find_snap(times: pd.DatetimeIndex) -> str | None:
@@ -248,8 +222,7 @@ def find_snap(times: pd.DatetimeIndex) -> str | None:
     Nine of ten rows are within a quarter of a step of their distance from the row before.
     """
     for snap in SNAPS:
-        step = fixed_step(frequency_offset(snap))
-        assert step is not None
+        step = snap_step(snap)
         stamps = plain_times(times, step).as_unit("ns").asi8
         apart = np.diff(stamps)
         if not 0.9 < np.median(apart) / step < 1.1:
@@ -273,10 +246,9 @@ def find_coarser(times: pd.DatetimeIndex) -> list[str]:
         if not missing:
             return [f"data.resample={resample}"]
         if length >= 1.5 * usual and 10 * missing <= len(numbers) and not nearly:
-            nearly = [f"data.resample={resample}", _MASK]
+            nearly = [f"data.resample={resample}", "data.missing=mask"]
     return nearly
 
 
-_MASK = "data.missing=mask"
 _MOST_STEPS = 12
 """Most usual steps in a longer one that is named because each of them has a row."""

@@ -1,7 +1,7 @@
 """Times that are numbers: dates such as 20190101, seconds since 1970, and the serial days of Excel."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.tables.flaws import value_word
 from forecast.tables.times.calendar_words import means_time, part_kinds
+from forecast.tables.times.calendars import most_common
 from forecast.tables.times.forms import EPOCHS, EXCEL, to_text
 from forecast.tables.times.frequency import shown_frequency
 from forecast.tables.times.time_format import TimeFormat
@@ -27,9 +28,7 @@ _SHOWN = {
 }
 _EARLIEST, _LATEST = pd.Timestamp("1700-01-01"), pd.Timestamp("2200-01-01")
 _FIRST_EPOCH, _LAST_EPOCH = pd.Timestamp("1973-01-01"), pd.Timestamp("2100-01-01")
-_FIRST_SERIAL, _LAST_SERIAL = 10_000, 75_000  # 1927 and 2105
 _EXCEL_ORIGIN = pd.Timestamp("1899-12-30")
-_SECOND = 10**9  # nanoseconds
 _FINER = {"month", "week", "quarter", "day", "hour", "time", "period"}
 """Parts of a time beside which doubled years or dates are not the whole time."""
 
@@ -66,7 +65,7 @@ def with_numbered_format(column: pd.Series, time_format: TimeFormat, where: str,
 
 def numbered_note(column: pd.Series, date_format: str) -> str:
     """Return the line on how a column of numbers was read."""
-    unit = next((f"{name} since 1970" for word, (_, name) in EPOCHS.items() if word == date_format), None)
+    unit = f"{EPOCHS[date_format][1]} since 1970" if date_format in EPOCHS else None
     shown = unit or _SHOWN.get(date_format, "dates and times")
     return f"{str(column.name)!r} holds numbers, read as {shown} (data.date_format={date_format})"
 
@@ -76,19 +75,14 @@ def number_formats(column: pd.Series) -> list[str]:
     numbers = column.dropna().to_numpy(np.float64)
     if not len(numbers) or not np.isfinite(numbers).all():
         return []
-    words = [word for word, reads in _READERS.items() if reads(column, numbers)]
+    words = [word for word in _RANGES if _may_be(word, column, numbers)]
     if words == [EXCEL] and not is_regular(_serial(column.dropna())):
         return []
     if len(words) > 1:
-        shares = {word: _share_of_step(read_numbers(column.dropna(), word)) for word in words}
+        times = {word: np.unique(read_numbers(column.dropna(), word).asi8) for word in words}
+        shares = {word: most_common(np.diff(distinct))[1] for word, distinct in times.items()}
         words = [word for word in words if shares[word] == max(shares.values())]
     return words
-
-
-def _share_of_step(times: pd.DatetimeIndex) -> float:
-    """Return the share of the most common step between the distinct times."""
-    steps = np.diff(np.unique(times.asi8))
-    return float(np.unique(steps, return_counts=True)[1].max() / len(steps)) if len(steps) else 0.0
 
 
 def is_regular(times: pd.DatetimeIndex) -> bool:
@@ -183,46 +177,26 @@ def _serial(column: pd.Series) -> pd.DatetimeIndex:
     days = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
     inside = (days > 60) & (days < 130_000)  # Excel has a 29 February 1900
     seconds = np.where(inside, np.rint(np.where(inside, days, 0) * 86_400), 0).astype(np.int64)
-    stamps = np.where(inside, _EXCEL_ORIGIN.value + seconds * _SECOND, np.iinfo(np.int64).min)
+    stamps = np.where(inside, _EXCEL_ORIGIN.value + seconds * 10**9, np.iinfo(np.int64).min)
     return pd.DatetimeIndex(stamps.view("M8[ns]"))
 
 
-def _reads_calendar(digits: int) -> Callable[[pd.Series, np.ndarray], bool]:
-    """Return the check that all numbers are dates with so many digits."""
-
-    def reads(column: pd.Series, numbers: np.ndarray) -> bool:
-        low, high = 10 ** (digits - 1), 10**digits
-        if not ((numbers >= low) & (numbers < high) & (numbers % 1 == 0)).all():
-            return False
-        index = read_numbers(column.dropna(), _CALENDAR[digits])
-        return bool(index.notna().all() and (index >= _EARLIEST).all() and (index < _LATEST).all())
-
-    return reads
-
-
-def _reads_epoch(nanoseconds: int) -> Callable[[pd.Series, np.ndarray], bool]:
-    """Return the check that all numbers are plausible times of a unit since 1970."""
-    low, high = _FIRST_EPOCH.value // nanoseconds, _LAST_EPOCH.value // nanoseconds
-
-    def reads(column: pd.Series, numbers: np.ndarray) -> bool:
-        return bool(((numbers >= low) & (numbers < high)).all())
-
-    return reads
-
-
-def _reads_month_point_year(column: pd.Series, numbers: np.ndarray) -> bool:
-    whole = np.isclose(numbers * 1e4, np.rint(numbers * 1e4), rtol=0, atol=1e-6)
-    years = np.rint(numbers * 1e4) % 1e4
-    return bool((whole & (numbers >= 1) & (numbers < 13) & (years >= 1700) & (years < 2200)).all())
-
-
-def _reads_serial(column: pd.Series, numbers: np.ndarray) -> bool:
-    return bool(((numbers >= _FIRST_SERIAL) & (numbers < _LAST_SERIAL)).all())
-
-
-_READERS: dict[str, Callable[[pd.Series, np.ndarray], bool]] = {
-    **{word: _reads_calendar(digits) for digits, word in _CALENDAR.items()},
-    **{word: _reads_epoch(size) for word, (size, _) in EPOCHS.items()},
-    _MONTH_POINT_YEAR: _reads_month_point_year,
-    EXCEL: _reads_serial,
+_RANGES: dict[str, tuple[int, int]] = {
+    **{word: (10 ** (digits - 1), 10**digits) for digits, word in _CALENDAR.items()},
+    **{word: (_FIRST_EPOCH.value // size, _LAST_EPOCH.value // size) for word, (size, _) in EPOCHS.items()},
+    _MONTH_POINT_YEAR: (1, 13),
+    EXCEL: (10_000, 75_000),  # 1927 and 2105
 }
+"""The least number, and the first one beyond the largest, of plausible times by their format."""
+
+
+def _may_be(word: str, column: pd.Series, numbers: np.ndarray) -> bool:
+    """Return whether all numbers of a column are plausible times of a format."""
+    low, high = _RANGES[word]
+    if not ((numbers >= low) & (numbers < high)).all():
+        return False
+    if word == _MONTH_POINT_YEAR:
+        years = np.rint(numbers * 1e4)
+        is_whole = np.isclose(numbers * 1e4, years, rtol=0, atol=1e-6)
+        return bool((is_whole & (years % 1e4 >= 1700) & (years % 1e4 < 2200)).all())
+    return word not in _CALENDAR.values() or (bool((numbers % 1 == 0).all()) and _reads_as(column, word))

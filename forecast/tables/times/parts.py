@@ -1,20 +1,21 @@
-"""Times in several columns: the date, or year and month, beside the time of day; found, and joined into one column."""
+"""Columns that make the time: found if none is named, and joined into one if the date is beside the time of day."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import refuse_first
+from forecast.tables.flaws import Flaw, refuse_first
 from forecast.tables.times.calendar_words import month_of, part_kinds
 from forecast.tables.times.clocks import Clock, holds_clocks, read_clock
 from forecast.tables.times.forms import first_form, holds_times, is_unread, to_text
-from forecast.tables.times.numbered import is_number, number_formats
+from forecast.tables.times.numbered import find_numbered_column, is_number, number_formats, propose_numbered_column
 from forecast.tables.times.spellings import first_day
 from forecast.tables.times.time_format import TimeFormat
-from forecast.tables.times.written import holds_spelled_times, read_times
+from forecast.tables.times.timestamps import find_time_column
+from forecast.tables.times.written import find_spelled_column, holds_spelled_times, read_times
 from forecast.tables.times.zones import ZONES, from_named_zones, is_doubled, localized, proposed_zone
 
 _SAMPLE = 1000
@@ -62,8 +63,7 @@ def _fits(column: pd.Series, kind: str) -> bool:
 def holds_dates(column: pd.Series, date_format: str | None = None) -> bool:
     """Return whether a column holds dates in any spelling, also as numbers such as 20190101."""
     if is_number(column):
-        formats = number_formats(column) if date_format is None else []
-        return any(word not in ("%Y", "excel") for word in formats) or date_format is not None
+        return date_format is not None or any(word not in ("%Y", "excel") for word in number_formats(column))
     return not holds_clocks(column) and (holds_times(column, date_format) or holds_spelled_times(column))
 
 
@@ -80,14 +80,14 @@ def find_clock(table: pd.DataFrame, date: str, taken: Sequence[str], ids: Sequen
     if not (found or clocks or zones):
         return ()
     has_clock = _has_clock(table[date])
-    if (has_clock and not zones) or not _is_doubled(table, [*ids, date]):
+    if (has_clock and not zones) or not (doubled := _doubled(table, [*ids, date])).any():
         return ()
     if has_clock:
         return tuple(zones[:1])
     columns = _one_of_each(found, named)
     if not columns:
-        columns = next(((name,) for name in clocks if _tells_apart(table, [*ids, date, name])), ())
-    if columns and not _is_finer(table, [*ids, date], columns):
+        columns = next(((name,) for name in clocks if _doubled(table, [*ids, date, name]).mean() <= 1 - UNIQUE), ())
+    if columns and _doubled(table, [*ids, date, *columns]).sum() >= doubled.sum():
         return ()
     return (*columns, *zones[:1]) if columns else ()
 
@@ -102,16 +102,9 @@ def _one_of_each(found: Sequence[str], named: dict[str, tuple[str, ...]]) -> tup
     return ()
 
 
-def _is_doubled(table: pd.DataFrame, names: list[str]) -> bool:
-    return bool(table[names].dropna().duplicated().any())
-
-
-def _tells_apart(table: pd.DataFrame, names: list[str]) -> bool:
-    return bool(table[names].dropna().duplicated().mean() <= 1 - UNIQUE)
-
-
-def _is_finer(table: pd.DataFrame, names: list[str], columns: Sequence[str]) -> bool:
-    return int(table[[*names, *columns]].dropna().duplicated().sum()) < int(table[names].dropna().duplicated().sum())
+def _doubled(table: pd.DataFrame, names: list[str]) -> pd.Series:
+    """Return which rows without an empty cell in these columns repeat a row before."""
+    return table[names].dropna().duplicated()
 
 
 def _has_clock(column: pd.Series) -> bool:
@@ -124,6 +117,32 @@ def _has_clock(column: pd.Series) -> bool:
     text = to_text(column.dropna().iloc[:_SAMPLE])
     form = first_form(text)
     return form is not None and form["hour"] is not None and bool(text.str.contains(r"[1-9]:\d\d|:\d?[1-9]").any())
+
+
+def find_times(
+    table: pd.DataFrame, source: str, taken: Sequence[str], ids: Sequence[str], date_format: str | None
+) -> tuple[tuple[str, ...], Flaw | None]:
+    """Return the columns that make the time if none is named, and a flaw if several columns hold dates.
+
+    Usual dates come first. Parts such as year and month, numbers, and other spellings are looked for only in a table
+    that has none. `taken` columns have another role, and `ids` identify series.
+    """
+    dates = [str(name) for name in table.columns if holds_times(table[name], date_format)]
+    if len(dates) > 1:  # 18.00.00 is a clock, although it has the form of a date
+        dates = [name for name in dates if not holds_clocks(table[name])] or dates
+    if len(dates) == 1:
+        return (dates[0], *find_clock(table, dates[0], taken, ids)), None
+    if not dates:
+        if date_format is None and (columns := find_calendar(table, taken, ids)):
+            return columns, None
+        if (name := find_numbered_column(table, [*taken, *ids], date_format)) is not None:
+            return (name, *find_clock(table, name, taken, ids)), None
+        if (spelled := find_spelled_column(table, [*taken, *ids], source, date_format)) is not None:
+            return (spelled[0], *find_clock(table, spelled[0], taken, ids)), spelled[1]
+        if date_format is None:
+            propose_numbered_column(table, [*taken, *ids], source)
+    name, ambiguous = find_time_column(table, source, date_format)
+    return (name,), ambiguous
 
 
 def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str]) -> tuple[str, ...]:
@@ -152,30 +171,24 @@ def find_calendar(table: pd.DataFrame, taken: Sequence[str], ids: Sequence[str])
         inside = finer if option[-1] in ("day", "yearday") else []
         results.append(tuple(dict.fromkeys(by_kind[kind] for kind in ("year", *option, *inside))))
     results = [result for result in results if len(result) >= 2]
-    unique = [result for result in results if not _is_doubled(table, [*ids, *result])]
+    unique = [result for result in results if not _doubled(table, [*ids, *result]).any()]
     return next(iter(unique or results), ())
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The columns of a time by the part that each holds."""
-
-    columns: dict[str, str]
-
-    @property
-    def clock(self) -> dict[str, str]:
-        return {kind: name for kind, name in self.columns.items() if kind in _CLOCK_KINDS}
+_Parts = dict[str, str]
+"""The column of each part of a time."""
 
 
 def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format: str | None) -> _Parts:
-    """Return which part of the time each named column holds."""
-    columns: dict[str, str] = {}
+    """Return the named columns by the part of the time that each holds."""
+    columns: _Parts = {}
     unknown = []
     for name in names:
         possible = [kind for kind in kinds_of(table[name]) if kind not in columns]
-        if is_number(table[name]) and "date" in possible and len(possible) > 1:
+        is_text = not is_number(table[name])
+        if not is_text and "date" in possible and len(possible) > 1:
             possible.remove("date")
-        if not possible or (possible[0] != "date" and _holds_whole_dates(table[name], date_format)):
+        if not possible or (possible[0] != "date" and is_text and holds_dates(table[name], date_format)):
             possible = [kind for kind in _by_values(table[name], date_format) if kind not in columns] or possible
         possible = possible or [kind for kind in part_kinds(name) if kind not in columns]
         if possible:
@@ -187,27 +200,23 @@ def _assign(table: pd.DataFrame, names: Sequence[str], source: str, date_format:
         columns["date"], unknown = unknown[0], unknown[1:]
     if len(unknown) == 1 and "date" in columns and not set(columns) & {*_CLOCK_KINDS, "zone"}:
         columns["hour"], unknown = unknown[0], []
-    if unknown or not ("date" in columns or "year" in columns) or len(columns) < 2:
+    if unknown or not {"date", "year"} & set(columns) or len(columns) < 2:
         shown = (unknown or list(names))[0]
         raise InputError(
             f"{source}: data.time_columns=[{','.join(names)}]: which part of the time {shown!r} holds is unclear: "
             "rename the columns to Date, Year, Month, Day, Hour, Minute or Time, or leave it out"
         )
-    return _Parts(columns)
-
-
-def _holds_whole_dates(column: pd.Series, date_format: str | None) -> bool:
-    return not is_number(column) and not holds_clocks(column) and holds_dates(column, date_format)
+    return columns
 
 
 def _by_values(column: pd.Series, date_format: str | None) -> list[str]:
     """Return the part that a column of unknown name holds, if its values show it."""
     if holds_clocks(column):
         return ["time"]
-    if _holds_whole_dates(column, date_format):
-        return ["date"]
     if is_number(column):
         return ["year"] if _fits(column, "year") else ["date"] if holds_dates(column) else []
+    if holds_dates(column, date_format):
+        return ["date"]
     return [kind for kind in ("zone", "hour") if _fits(column, kind)]
 
 
@@ -224,11 +233,11 @@ def join_parts(
     dates, time_format, notes = _read_dates(table, parts, rows, source, time_format)
     clock, time_format = _read_clocks(table, parts, dates, rows, source, time_format)
     times = _join(dates, clock, time_format, rows, f"{source}, column {names[-1]!r}", series)
-    if zone := parts.columns.get("zone"):
+    if zone := parts.get("zone"):
         words = to_text(table[zone]).fillna("").to_numpy()
         times = from_named_zones(times.tz_localize(None), words, time_format.zone, rows, f"{source}, column {zone!r}")
-    name = parts.columns.get("date") or _free_name(table, names, "time" if parts.clock else "date")
-    place = int(table.columns.get_indexer(pd.Index([parts.columns.get("date", names[0])]))[0])
+    name = parts.get("date") or _free_name(table, names, "time" if set(parts) & set(_CLOCK_KINDS) else "date")
+    place = int(table.columns.get_indexer(pd.Index([parts.get("date", names[0])]))[0])
     place -= sum(str(other) in names for other in table.columns[:place])
     table = table.drop(columns=list(names))
     table.insert(place, name, times)
@@ -246,21 +255,20 @@ def _read_dates(
     table: pd.DataFrame, parts: _Parts, rows: np.ndarray, source: str, time_format: TimeFormat
 ) -> tuple[pd.DatetimeIndex, TimeFormat, tuple[str, ...]]:
     """Return the dates without a time of day."""
-    if (date := parts.columns.get("date")) is None:
-        return _calendar_dates(table, parts.columns, rows, source), time_format, ()
+    if (date := parts.get("date")) is None:
+        return _calendar_dates(table, parts, rows, source), time_format, ()
     where = f"{source}, column {date!r}"
     dates, read_as, notes = read_times(table[date], rows, where, replace(time_format, zone=None))
     read_as = replace(read_as, zone=time_format.zone)
     late = np.asarray(dates != dates.normalize())
-    if parts.clock:
-        other = next(iter(parts.clock.values()))
+    if other := next((name for kind, name in parts.items() if kind in _CLOCK_KINDS), None):
         cure = "set data.time_column instead of data.time_columns, or remove it from the dates"
         problem = f"has a time of day beside the hour of {other!r}: {cure}"
         refuse_first(late, rows, where, lambda place, _: f"{dates[place]} {problem}")
     return dates, read_as, notes
 
 
-def _calendar_dates(table: pd.DataFrame, columns: dict[str, str], rows: np.ndarray, source: str) -> pd.DatetimeIndex:
+def _calendar_dates(table: pd.DataFrame, columns: _Parts, rows: np.ndarray, source: str) -> pd.DatetimeIndex:
     """Return the dates of years with months, days, quarters, weeks or days of the year."""
     years = _numbers(table[columns["year"]], "year", rows, source)
     kind = next((kind for (kind,) in _WITHIN_YEAR if kind in columns), "month")
@@ -279,15 +287,14 @@ def _calendar_dates(table: pd.DataFrame, columns: dict[str, str], rows: np.ndarr
     stamps = pd.DatetimeIndex(pd.to_datetime([str(first or "1970-01-01") for first in firsts])).as_unit("ns")
     dates = pd.DatetimeIndex(stamps[codes]) + pd.to_timedelta(days - 1, unit="D")
     absent |= np.asarray(days > 1) & np.asarray(dates.day != days) if kind == "month" else False
-    if absent.any():
-        place = int(np.argmax(absent))
-        shown = "-".join(
-            str(part) for part in (years[place], numbers[place], *((days[place],) if kind == "month" else ()))
-        )
-        raise InputError(
-            f"{source}, row {rows[place]}: {shown} is no {'day' if kind == 'month' else kind} of a year "
-            f"({int(absent.sum())} such rows): correct it"
-        )
+    named = (years, numbers, days) if kind == "month" else (years, numbers)
+    what = "day" if kind == "month" else kind
+
+    def problem(place: int, count: int) -> str:
+        shown = "-".join(str(part[place]) for part in named)
+        return f"{shown} is no {what} of a year ({count} such rows): correct it"
+
+    refuse_first(absent, rows, source, problem)
     return dates
 
 
@@ -313,14 +320,13 @@ def _numbers(column: pd.Series, kind: str, rows: np.ndarray, source: str) -> np.
 def _read_clocks(
     table: pd.DataFrame, parts: _Parts, dates: pd.DatetimeIndex, rows: np.ndarray, source: str, time_format: TimeFormat
 ) -> tuple[Clock, TimeFormat]:
-    """Return the time of day of all rows."""
     clock = Clock(np.zeros(len(table), dtype=np.int64), np.zeros(len(table), dtype=np.int64))
     for kind in ("time", "hour", "period"):
-        if name := parts.columns.get(kind):
+        if name := parts.get(kind):
             where = f"{source}, column {name!r}"
             clock, time_format = read_clock(table[name], dates, rows, where, time_format, counts=kind == "hour")
     for kind, size in (("minute", 60), ("second", 1)):
-        if name := parts.columns.get(kind):
+        if name := parts.get(kind):
             more = _numbers(table[name], kind, rows, source)
             clock = replace(clock, since=clock.since + more * size * 10**9)
     return clock, time_format
@@ -339,27 +345,21 @@ def _join(
     local = pd.DatetimeIndex(dates.tz_localize(None).as_unit("ns") + pd.to_timedelta(clock.since, unit="ns"))
     if dates.tz is not None:
         return dates + pd.to_timedelta(clock.since, unit="ns")
-    if clock.marks.any() and zone is None:
-        place = int(np.argmax(clock.marks > 0))
-        proposed = proposed_zone(pd.DatetimeIndex(local[clock.marks > 0]))
-        raise InputError(
-            f"{where}, row {rows[place]}: marks an hour that occurs twice when clocks move back, {local[place]}: set "
-            f"their time zone, such as data.time_zone={proposed or 'Europe/Berlin'}"
-        )
+    marked = clock.marks > 0
     if zone is None:
+        cure = f"set their time zone, such as data.time_zone={proposed_zone(local[marked]) or 'Europe/Berlin'}"
+        problem = "marks an hour that occurs twice when clocks move back"
+        refuse_first(marked, rows, where, lambda place, _: f"{problem}, {local[place]}: {cure}")
         return local
     if clock.counted or _counts_over_spring(local, dates, clock, zone):
         midnights, _ = localized(dates.normalize(), zone, rows, where)
         return midnights + pd.to_timedelta(clock.since, unit="ns")
-    if clock.marks.any():
-        wrong = (clock.marks > 0) & ~is_doubled(local, zone)
-        if wrong.any():
-            place = int(np.argmax(wrong))
-            proposed = proposed_zone(pd.DatetimeIndex(local[wrong]))
-            raise InputError(
-                f"{where}, row {rows[place]}: {local[place]} is marked as an hour that occurs twice, which it does not "
-                f"in data.time_zone={zone}: correct data.time_zone{f', such as {proposed}' if proposed else ''}"
-            )
+    if marked.any():
+        wrong = marked & ~is_doubled(local, zone)
+        proposed = proposed_zone(local[wrong])
+        cure = f"correct data.time_zone{f', such as {proposed}' if proposed else ''}"
+        problem = f"is marked as an hour that occurs twice, which it does not in data.time_zone={zone}: {cure}"
+        refuse_first(wrong, rows, where, lambda place, _: f"{local[place]} {problem}")
         times, _ = localized(local, zone, rows, where, marks=clock.marks, series=series)
         return times
     return local

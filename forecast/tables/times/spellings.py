@@ -2,7 +2,6 @@
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -24,6 +23,7 @@ _CLOCK = (
 _CLOCK_ALONE = re.compile(_CLOCK)
 _COMPACT_CLOCK = re.compile(r"(?P<hour>\d{2})(?P<minute>\d{2})(?P<second>\d{2})?(?:[.,](?P<part>\d{1,9}))?")
 _CLOCK_INSIDE = re.compile(rf"(?<!\S)\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d{{1,9}})?)?(?: ?{_HALF})?(?!\S)")
+_ENDS_IN_CLOCK = re.compile(r"\d:\d{2}$|[T ]\d{4}(?:\d{2})?$|:\d{2}[.,]\d+$|\d ?[AaPp]\.?[Mm]\.?$")
 _AT = re.compile(r",? (?:at|um|@|a|à|à las|a las|om|alle|às|as|-) (?=\d)|, ?(?=\d{1,2}(?:[:h.]| ?[AaPp]\.?[Mm]))")
 _OFFSET = re.compile(r"(?<=\d) ?(?:UTC|GMT)?(?P<offset>[+-]\d{2}:?\d{2}|Z)$")
 _BRACKETS = re.compile(r" \((?P<inside>[^)]*)\)$")
@@ -46,7 +46,7 @@ _NUMERIC = re.compile(
     r"\d{4}(?P<a>[-/.])\d{1,2}(?:(?P=a)\d{1,2})?|\d{1,2}(?P<b>[-/.])\d{1,2}(?P=b)(?:\d{4}|\d{2})|"
     r"\d{1,2}[./-](?:19|20)\d{2}"
 )
-_PERIODS: tuple[tuple[str, str], ...] = (
+_PERIODS = (
     ("quarter", r"(?P<year>\d{4}) ?[-:./]? ?[QqTtKk](?P<number>[1-4])"),
     ("quarter", r"[QqTt] ?(?P<number>[1-4])[ '/.-]*(?P<year>\d{4})"),
     ("quarter", r"(?P<number>[1-4])[.ºªeᵉ]*(?:er|º|st|nd|rd|th|e|ème)? ?[QqTt](?:rim)?[ '/.-]*(?P<year>\d{4})"),
@@ -98,16 +98,6 @@ class Respelled:
     zones: np.ndarray
     ends: pd.Series
     notes: tuple[str, ...]
-
-    @property
-    def says_more(self) -> bool:
-        """Whether a cell is an interval, names a zone, or is 24:00."""
-        return bool((self.zones != "").any() or self.days.any() or (self.ends != "").any())
-
-    @property
-    def lacks_zones(self) -> bool:
-        """Whether some cells name a zone and others do not."""
-        return bool((self.zones != "").any() and (self.zones == "").any())
 
     @property
     def has_whole_ends(self) -> bool:
@@ -182,7 +172,9 @@ def spell(cell: str, style: str = PLAIN) -> Spelled | None:
         if first is None:
             continue
         if _CLOCK_ALONE.fullmatch(end) or _spell_one(end, style) is not None:
-            return Spelled(first.text, first.days, first.zone or _zone_at_end(end), first.kind, end)
+            last = end.rpartition(" ")[2]
+            zone = first.zone or (last if last in ZONES else "")
+            return Spelled(first.text, first.days, zone, first.kind, end)
     return None
 
 
@@ -199,18 +191,13 @@ def _with_the_rest_of(start: str, end: str) -> str:
     return ""
 
 
-def _zone_at_end(cell: str) -> str:
-    last = cell.rpartition(" ")[2]
-    return last if last in ZONES else ""
-
-
 def _spell_one(cell: str, style: str) -> Spelled | None:
     """Return a cell that is no interval as a usual date."""
     cell, zone = _without_zone(cell)
     offset = ""
     if match := _OFFSET.search(cell):
         without = cell[: match.start()]
-        if _has_clock(without):
+        if _ENDS_IN_CLOCK.search(without):
             cell, offset = without, match["offset"]
     dated, clock, days = _split_clock(cell)
     if clock is None:
@@ -237,10 +224,6 @@ def _without_zone(cell: str) -> tuple[str, str]:
     return cell, ""
 
 
-def _has_clock(cell: str) -> bool:
-    return bool(re.search(r"\d:\d{2}$|[T ]\d{4}(?:\d{2})?$|:\d{2}[.,]\d+$|\d ?[AaPp]\.?[Mm]\.?$", cell))
-
-
 _WHOLE_DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
 _SPLITS: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = (
     (re.compile(r"(?P<date>\d{8})[T _-](?P<clock>\d{4,6}(?:[.,]\d+)?)"), _COMPACT_CLOCK),
@@ -261,11 +244,9 @@ def _split_clock(cell: str) -> tuple[str, str | None, int]:
         match = split.fullmatch(cell)
         if match and (clock := form.fullmatch(match["clock"])):
             return _date_and_clock(match["date"], clock)
-    if match := _CLOCK_INSIDE.search(cell):
-        clock = _CLOCK_ALONE.fullmatch(match[0])
+    if (match := _CLOCK_INSIDE.search(cell)) and (clock := _CLOCK_ALONE.fullmatch(match[0])):
         rest = f"{cell[: match.start()]} {cell[match.end() :]}".strip()
-        if clock:
-            return _date_and_clock(_BLANKS.sub(" ", rest), clock)
+        return _date_and_clock(_BLANKS.sub(" ", rest), clock)
     return cell, "", 0
 
 
@@ -354,7 +335,6 @@ _MONTHS_OF = {"year": 12, "half": 6, "quarter": 3, "month": 1}
 
 
 def _read_named(dated: str, style: str) -> tuple[str, str] | None:
-    """Return a date with the name of a month."""
     if match := _PASTED.fullmatch(dated):
         dated = f"{match['day']} {match['month']} {match['year']}"
     words = [word for word in WORD.findall(_ORDINAL.sub("", dated)) if plain_word(word) not in _LINKS]
@@ -374,29 +354,9 @@ def _read_named(dated: str, style: str) -> tuple[str, str] | None:
         return _as_date(years[0], month, days[0]) if days else (f"{years[0]}-{month:02}", "month")
     if years or not numbers:
         return None
-    return _STYLES[style](dated, numbers, month)
-
-
-def _year_last(dated: str, numbers: list[str], month: int) -> tuple[str, str] | None:
-    """Return a date such as 05-Jan-21 or Jan-21, whose year is behind."""
-    if len(numbers) == 2:
-        return _as_date(_century(numbers[1]), month, numbers[0])
-    return None if dated[0].isdigit() else (f"{_century(numbers[0])}-{month:02}", "month")
-
-
-def _year_first(dated: str, numbers: list[str], month: int) -> tuple[str, str] | None:
-    """Return a date such as 21-Jan-05, whose year is in front."""
-    if len(numbers) == 2:
-        return _as_date(_century(numbers[0]), month, numbers[1])
-    return (f"{_century(numbers[0])}-{month:02}", "month") if dated[0].isdigit() else None
-
-
-def _century(year: str) -> str:
-    """Return a year of two digits with four, as `strptime` reads it."""
-    return f"{2000 + int(year) if int(year) <= 68 else 1900 + int(year)}"
-
-
-_STYLES: dict[str, Callable[[str, list[str], int], tuple[str, str] | None]] = {
-    YEAR_LAST: _year_last,
-    YEAR_FIRST: _year_first,
-}
+    short = numbers[0 if style == YEAR_FIRST else -1]
+    year = f"{2000 + int(short) if int(short) <= 68 else 1900 + int(short)}"  # as `strptime` reads it
+    if len(numbers) == 2:  # 21-Jan-05 or 05-Jan-21
+        return _as_date(year, month, numbers[-1 if style == YEAR_FIRST else 0])
+    is_in_front = dated[0].isdigit()  # 21-Jan, not Jan-21
+    return (f"{year}-{month:02}", "month") if is_in_front == (style == YEAR_FIRST) else None

@@ -13,6 +13,7 @@ from forecast.tables.times.forms import (
     CONVERTED,
     EPOCHS,
     EXCEL,
+    LEAST_ROWS,
     TAKEN_AS_DATES,
     UTC,
     YEAR_FIRST,
@@ -23,12 +24,12 @@ from forecast.tables.times.forms import (
     holds_times,
     is_a_day_a_row,
     is_unread,
+    parse_by_parts,
     patterns_of,
     read_as,
     to_text,
 )
 from forecast.tables.times.numbered import read_numbers
-from forecast.tables.times.repeated import LEAST_ROWS, parse_by_parts
 from forecast.tables.times.time_format import PLAIN, TimeFormat
 
 FEW_LATE = 0.05
@@ -48,23 +49,28 @@ def choice_of_format(problem: str, formats: Sequence[str]) -> Choice:
 def find_time_column(table: pd.DataFrame, source: str, date_format: str | None = None) -> tuple[str, Flaw | None]:
     """Return the name of the column that holds dates, of this format if it is set; numbers never count as dates.
 
-    If several columns hold dates, return the one with the most distinct cells, and a flaw.
+    If several columns hold dates, return the `finest_column`, and a flaw.
     """
     candidates = [str(name) for name in table.columns if holds_times(table[name], date_format)]
-    if len(candidates) == 1:
-        return candidates[0], None
-    names = ", ".join(map(repr, candidates or list(table.columns)[:12]))
-    if not candidates:
-        if date_format is not None:
-            raise InputError(
-                f"{source}: no column holds dates of data.date_format={date_format} (its columns: {names}): correct "
-                "it, or set data.time_column"
-            )
-        cure = f"{CURE}, or set data.date_format or data.time_column"
-        raise InputError(f"{source}: no column holds dates (its columns: {names}): {cure}")
-    finest = max(candidates, key=lambda name: table[name].nunique())
-    cure = "set data.time_column to one of them"
-    return finest, Flaw(source, "", f"{names} all hold dates", cure, value_word("data.time_column", finest))
+    if candidates:
+        return finest_column(table, candidates, source)
+    names = ", ".join(map(repr, list(table.columns)[:12]))
+    if date_format is not None:
+        raise InputError(
+            f"{source}: no column holds dates of data.date_format={date_format} (its columns: {names}): correct it, or "
+            "set data.time_column"
+        )
+    cure = f"{CURE}, or set data.date_format or data.time_column"
+    raise InputError(f"{source}: no column holds dates (its columns: {names}): {cure}")
+
+
+def finest_column(table: pd.DataFrame, names: Sequence[str], source: str) -> tuple[str, Flaw | None]:
+    """Return the column of dates with the most distinct cells, and a flaw if there are several."""
+    if len(names) == 1:
+        return names[0], None
+    finest = max(names, key=lambda name: table[name].nunique())
+    problem, cure = f"{', '.join(map(repr, names))} all hold dates", "set data.time_column to one of them"
+    return finest, Flaw(source, "", problem, cure, value_word("data.time_column", finest))
 
 
 def parse_times(
@@ -99,16 +105,10 @@ def parse_times(
         index = pd.PeriodIndex(column).to_timestamp()
     else:
         index = pd.DatetimeIndex(column)
-    return _within_range(index, rows, where), time_format, notes
-
-
-def _within_range(index: pd.DatetimeIndex, rows: np.ndarray, where: str) -> pd.DatetimeIndex:
     plain = index.tz_localize(None)
-    outside = np.asarray((plain < _FIRST) | (plain >= _LAST))
-    refuse_first(
-        outside, rows, where, lambda place, _: f"{plain[place]} is outside the years 1678 to 2261: correct the year"
-    )
-    return index.as_unit("ns")
+    outside, problem = np.asarray((plain < _FIRST) | (plain >= _LAST)), "is outside the years 1678 to 2261"
+    refuse_first(outside, rows, where, lambda place, _: f"{plain[place]} {problem}: correct the year")
+    return index.as_unit("ns"), time_format, notes
 
 
 def _parse_text(
@@ -131,11 +131,8 @@ def _parse_text(
     if several := form.re is YEAR_FIRST and _has_several_offsets(text, rows, where):
         plain = text.str.replace(ZONE_AT_END, "", regex=True)
         local = pd.to_datetime(plain, format="mixed", errors="coerce")  # the year is first in all of them
-        if several := not is_a_day_a_row(pd.DatetimeIndex(local)):
-            notes = (CONVERTED,)
-        else:
-            text = plain
-            notes = (TAKEN_AS_DATES,)
+        several = not is_a_day_a_row(pd.DatetimeIndex(local))
+        text, notes = (text, (CONVERTED,)) if several else (plain, (TAKEN_AS_DATES,))
     readings = {}
     dates = text.where(text.str.match(r"\d"))  # no clock words
     for words, pattern in patterns_of(form).items():

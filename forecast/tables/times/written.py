@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.tables.flaws import Flaw, value_word
+from forecast.tables.flaws import Flaw
 from forecast.tables.times.calendar_words import WORD, in_english, means_time, month_of
 from forecast.tables.times.forms import CONVERTED, EPOCHS, first_form, is_unread, read_as, to_text
 from forecast.tables.times.numbered import is_number, is_regular, numbered_note, with_numbered_format
 from forecast.tables.times.spellings import YEAR_FIRST, YEAR_LAST, Respelled, is_spelled, respelled, spell
 from forecast.tables.times.time_format import TimeFormat
-from forecast.tables.times.timestamps import CURE, choice_of_format, parse_times
+from forecast.tables.times.timestamps import CURE, choice_of_format, finest_column, parse_times
 from forecast.tables.times.zones import from_named_zones, localized
 
 _SAMPLE = 100
@@ -42,19 +42,12 @@ def read_times(
         index = index.tz_localize("UTC")
     if time_format.zone is None:
         return index, time_format, (*notes, *more)
-    index, told = _in_zone(index, time_format.zone, rows, where, series)
-    return index, time_format, (*notes, *(note for note in more if note != CONVERTED), *told)
-
-
-def _in_zone(
-    index: pd.DatetimeIndex, zone: str, rows: np.ndarray, where: str, series: np.ndarray | None
-) -> tuple[pd.DatetimeIndex, tuple[str, ...]]:
-    """Return the times in a zone; dates without a time of day stay dates."""
+    told: tuple[str, ...] = ()
     if index.tz is not None:
-        return index.tz_convert(zone), ()
-    if (index == index.normalize()).all():
-        return index, ()
-    return localized(index, zone, rows, where, series=series)
+        index = index.tz_convert(time_format.zone)
+    elif (index != index.normalize()).any():  # dates without a time of day stay dates
+        index, told = localized(index, time_format.zone, rows, where, series=series)
+    return index, time_format, (*notes, *(note for note in more if note != CONVERTED), *told)
 
 
 def _read_text(
@@ -122,13 +115,15 @@ def _read_respelled(text: pd.Series, rows: np.ndarray, where: str, time_format: 
     spelled = respelled(text)
     if spelled is None:
         spelled = _with_short_years(text, rows, where)
-    usual = first_form(text) is not None
-    if spelled is None or (usual and (not spelled.says_more or spelled.lacks_zones)):
+    if spelled is None:
         return None
-    whole = spelled.ends.str.len() > 0
-    ends = respelled(spelled.ends) if whole.all() and spelled.has_whole_ends else None
+    zoned, ended = spelled.zones != "", spelled.ends != ""
+    says_more = zoned.all() if zoned.any() else spelled.days.any() or ended.any()
+    if first_form(text) is not None and not says_more:
+        return None
+    ends = respelled(spelled.ends) if ended.all() and spelled.has_whole_ends else None
     if ends is None:
-        if whole.any() and not _spans_agree(spelled):
+        if ended.any() and not _spans_agree(spelled):
             return None
         index, kept, notes = parse_times(spelled.text, rows, where, time_format)
     else:
@@ -245,10 +240,4 @@ def find_spelled_column(
         found = [name for name in columns if holds_spelled_times(table[name])]
     else:
         found = [name for name in columns if _holds_formatted_times(table[name], date_format)]
-    if not found:
-        return None
-    finest = max(found, key=lambda name: table[name].nunique())
-    if len(found) == 1:
-        return finest, None
-    names, cure = ", ".join(map(repr, found)), "set data.time_column to one of them"
-    return finest, Flaw(source, "", f"{names} all hold dates", cure, value_word("data.time_column", finest))
+    return finest_column(table, found, source) if found else None

@@ -84,8 +84,7 @@ def with_zone_proposed(flaw: Flaw, times: pd.DatetimeIndex, time_column: str) ->
     if times.tz is not None or (zone := proposed_zone(doubled, time_column)) is None:
         return flaw
     cure = f"the clocks move back there: set their time zone, such as data.time_zone={zone}"
-    word = f"data.time_zone={zone}"
-    return Flaw(flaw.source, flaw.where, flaw.problem, cure, word, count=flaw.count, unit=flaw.unit)
+    return flaw.but(cure=cure, word=f"data.time_zone={zone}")
 
 
 def is_doubled(times: pd.DatetimeIndex, zone: str) -> np.ndarray:

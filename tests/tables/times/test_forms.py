@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from forecast.tables.times.repeated import parse_by_parts
+from forecast.tables.times.forms import parse_by_parts
 
 FORMATS = ["%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%Y/%m/%dT%H:%M:%S.%f", "%d.%m.%y %H:%M:%S"]
 
