@@ -190,7 +190,8 @@ def seasonal_error(values: np.ndarray, period: int, observed: np.ndarray | None 
             kept, difference = _seasonal_differences(block, period, seen, column)
             total[place + column] += difference.sum()
             count[place + column] += kept.sum()
-    return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / count)  # NaN without a pair
 
 
 def _seasonal_differences(
