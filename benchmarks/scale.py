@@ -42,7 +42,7 @@ from forecast.tables.roles import Roles
 SHARDS = 32
 """Files of a folder."""
 
-TRAINED = 72
+TRAINED = 96
 """Steps of each series of the training."""
 
 SMALL = (
@@ -220,7 +220,10 @@ def _forecast(options: argparse.Namespace) -> list[dict[str, str]]:
     table = series_files(folder / f"in-{count}-{options.steps}", count, options.steps)
     short = series_files(folder / f"in-{count}-{TRAINED}", count, TRAINED)
     run = _trained(
-        folder / f"run-{count}", short, "data.id_columns=[series]", "data.targets=[load]", "data.split_by=date"
+        folder / f"run-{count}",
+        short,
+        *("data.id_columns=[series]", "data.targets=[load]", "data.split_by=date"),
+        "data.split={train:72,validation:12,test:12}",
     )
     words = [sys.executable, "-c", PREDICT, "--run", str(run), "--input", str(table), "--output"]
     on_ray = ["--engine", "ray", "--workers", str(options.workers)]
