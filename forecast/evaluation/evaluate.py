@@ -185,7 +185,7 @@ def _evaluate_share(
     scores = [(torch.empty(0, dtype=torch.int64), *torch.empty(2, 0, dtype=torch.float64))]
     seen, timer = share.start, _Timer(only=timed and len(share) <= batch_size)
     for batch in windows.batches(batch_size, share):
-        for part, raw in _in_parts(batch, timer.forecast(forecaster, batch)):
+        for part, raw in in_parts(batch, timer.forecast(forecaster, batch)):
             own = None if limits is None else limits_of(limits, part)
             forecast = raw if own is None else own.clip(raw)
             point = middle(forecast)
@@ -302,7 +302,7 @@ def _past_errors(
     return past
 
 
-def _in_parts(batch: Batch, forecast: Tensor) -> Iterator[tuple[Batch, Tensor]]:
+def in_parts(batch: Batch, forecast: Tensor) -> Iterator[tuple[Batch, Tensor]]:
     """Yield a batch and its forecast, (B, h, C) or (B, h, C, K), in parts that are scored together."""
     size = windows_at_once(batch.future)
     for start in range(0, len(forecast), size):

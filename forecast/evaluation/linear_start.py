@@ -14,7 +14,8 @@ from torch import Tensor
 from forecast.common.text import counted
 from forecast.data.windows import Windows
 from forecast.evaluation.combination import Members
-from forecast.evaluation.evaluate import evaluate
+from forecast.evaluation.evaluate import in_parts
+from forecast.evaluation.metrics import ErrorSums
 from forecast.evaluation.ridge import LinearMap, Ridge, refit
 from forecast.evaluation.series_maps import fit_series
 from forecast.evaluation.significance import block_means, surely_below_zero
@@ -141,7 +142,7 @@ def choose_start(
     naive = naive_maps(ridge.look_back, train.horizon, period)
     fixed = [*half_life_maps(ridge.look_back, train.horizon), *naive]
     starts = _starts([[*each.fitted, *fixed] for each in trials])
-    errors = [_errors([*each.fitted, *fixed], each.windows, batch_size) for each in trials]
+    errors = [window_errors([*each.fitted, *fixed], each.windows, batch_size) for each in trials]
     scores = torch.cat(errors, 1).nanmean(1).tolist()
     first = len(starts) - len(naive)
     best, challenger = (min(places, key=scores.__getitem__) for places in (range(first, len(starts)), range(first)))
@@ -157,7 +158,7 @@ def choose_start(
     scored = [(maps, each.windows) for maps, each in zip(members, trials, strict=True)]
     pool = Members.of(members[0], validation, scored[1:])
     combined = pool.combined()
-    mse = _errors([combined, *members[0]], validation, batch_size)
+    mse = window_errors([combined, *members[0]], validation, batch_size)
     alone = int(mse[1:].nanmean(1).argmin())
     if _surely_negative([mse[1 + alone] - mse[0]], [validation], confidence):
         return _starts(members)[alone]
@@ -202,6 +203,15 @@ def _surely_negative(differences: Sequence[Tensor], windows: Sequence[Windows], 
     return surely_below_zero(torch.cat(means), confidence, FEWEST) is True
 
 
-def _errors(maps: Sequence[LinearMap], windows: Windows, batch_size: int) -> Tensor:
-    """Return each window's MSE of the maps, shape (maps, windows), NaN without a target."""
-    return torch.stack([torch.from_numpy(evaluate(one, windows, batch_size).mse) for one in maps])
+@torch.inference_mode()
+def window_errors(maps: Sequence[LinearMap], windows: Windows, batch_size: int) -> Tensor:
+    """Return each window's MSE of the maps, shape (maps, windows), NaN without a target. Windows are cut once."""
+    sums = ErrorSums.zeros(windows.horizon, windows.num_targets, windows.device)
+    found = [torch.empty(len(maps), 0, dtype=torch.float64)]
+    for batch in windows.batches(batch_size):
+        rows = [
+            torch.cat([sums.update(y, part.future, part.future_observed)[0] for part, y in in_parts(batch, one(batch))])
+            for one in maps
+        ]
+        found.append(torch.stack(rows).cpu())
+    return torch.cat(found, 1)

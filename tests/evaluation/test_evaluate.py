@@ -68,7 +68,7 @@ def test_windows_scored_in_parts_have_the_scores_of_the_whole(
     how = {"keep_residuals": True, "units": Units(np.ones(2), scale, np.ones(2)), "calibration": calibration}
     whole = evaluate(forecaster, windows, 16, **how)
     monkeypatch.setattr(metrics, "CHUNK", 7 * 6)
-    sizes = [len(part) for _, part in module._in_parts(windows.batch(torch.arange(16)), torch.zeros(16, 3, 2))]
+    sizes = [len(part) for _, part in module.in_parts(windows.batch(torch.arange(16)), torch.zeros(16, 3, 2))]
     assert sizes == [7, 7, 2]
     parts = evaluate(forecaster, windows, 16, **how)
     for name in ("origin", "mse", "mae", "residuals", "spread"):

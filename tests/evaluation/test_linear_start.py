@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,6 +20,7 @@ from forecast.evaluation.linear_start import (
     cross_validation,
     half_life_maps,
     naive_maps,
+    window_errors,
 )
 from forecast.evaluation.ridge import LinearMap, fit_ridge, refit
 from tests.support.examples import make_windows, split_windows
@@ -186,8 +188,11 @@ def test_training_windows_are_scored_by_maps_that_others_fitted(monkeypatch: pyt
     short = replace(validation, starts=validation.starts[:1])
     ridge, scored = fit_ridge(train, validation), []
     monkeypatch.setattr(
-        "forecast.evaluation.linear_start.evaluate",
-        lambda *given: scored.append((given[0], given[1].starts)) or evaluate(*given),
+        linear_start,
+        "window_errors",
+        lambda maps, windows, size: (
+            scored.extend((one, windows.starts) for one in maps) or window_errors(maps, windows, size)
+        ),
     )
     start = choose_start(ridge, train, short, period=1, confidence=0.9)
     assert all(torch.equal(starts, short.starts) for forecaster, starts in scored if forecaster is ridge)
@@ -198,6 +203,15 @@ def test_training_windows_are_scored_by_maps_that_others_fitted(monkeypatch: pyt
     assert len(start.cross_fitted) == len(parts) == 3
     whole = choose_start(ridge, train, validation, period=1, confidence=0.9)
     assert (whole.held_out, whole.cross_fitted) == ((), ())
+
+
+def test_the_errors_of_maps_are_those_of_an_evaluation_of_each() -> None:
+    windows = replace(split_windows()[0], observed=torch.rand(300, 3) < 0.8)
+    maps = naive_maps(8, windows.horizon, 4)
+    found = window_errors(maps, windows, 7)
+    assert len(found) == 3
+    for one, errors in zip(maps, found, strict=True):
+        np.testing.assert_array_equal(errors, evaluate(one, windows, 7).mse)
 
 
 def test_windows_without_a_target_do_not_change_the_choice() -> None:
