@@ -175,7 +175,7 @@ def measured(
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
-    start, peak = time.perf_counter(), 0
+    start, peak, wanted = time.perf_counter(), 0, kills is not None
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=limited, start_new_session=True)
     while process.poll() is None:
         family = [process.pid] if kills is None else _family(process.pid)
@@ -188,6 +188,7 @@ def measured(
         "seconds": f"{seconds:.1f}",
         "exit code": str(process.returncode),
         "peak MiB": f"{peak / 2**20:.0f}",
+        **({"killed": "no" if kills else "yes"} if wanted else {}),
         "": output,
     }
 
@@ -233,11 +234,14 @@ def _forecast(options: argparse.Namespace) -> list[dict[str, str]]:
         shutil.rmtree(output, ignore_errors=True)
         row = {"engine": name, "series": str(count), "steps": str(options.steps)}
         if "killed" in name:
-            measured([*words, str(output), *more], kills=_kill_driver_of(output))
-            row["files before the driver was killed"] = str(len(list(output.glob("part-*"))))
+            driver = measured([*words, str(output), *more], kills=_kill_driver_of(output))
+            row["driver killed"] = driver["killed"]
+            row["files before"] = str(len(list(output.glob("part-*"))))
             found = measured([*words, str(output), *more], kills=_kill_worker_of(output))
         else:
             found = measured([*words, str(output), *more])
+        if "killed" in found:
+            row["worker killed"] = found.pop("killed")
         inside = found.pop("").rpartition("seconds in the model: ")[2].strip()
         row |= {**found, "series per second": f"{count / float(found['seconds']):.0f}"}
         if name == "local":
