@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from forecast.attention._chunks import block_length, in_blocks, out_of_blocks, sum_chunks
 from forecast.attention._masks import Mask, masked_keys
-from forecast.attention.base import at_least_float32, is_half_on_cpu
+from forecast.attention.base import at_least_float32, is_half_on_cpu, is_transformed
 from forecast.kernels.causal_products import causal_products, product, weighted_causal_products
 
 # Maps keys (B, H, n, E), and a mask of hidden keys (B, 1, n, 1) or None, to features.
@@ -30,9 +31,24 @@ def _sums_of(features: KeyFeatures, keys: Tensor, values: Tensor, hidden: Tensor
     plain = features(keys, hidden)
     featured = plain.transpose(-1, -2)  # (B, H, E, n)
     total = featured.sum(dim=-1, keepdim=True, dtype=at_least_float32(featured))
-    if is_half_on_cpu(values):  # the same product; the gradient of the keys is contiguous, which float32 never needs
-        return (values.to(plain.dtype).mT @ plain).mT, total
+    if is_half_on_cpu(values) and not (torch.compiler.is_compiling() or is_transformed()):
+        outer: Tensor = _Outer.apply(plain, values.to(plain.dtype))  # type: ignore[no-untyped-call]
+        return outer, total
     return product(featured, values.to(featured.dtype)), total
+
+
+class _Outer(torch.autograd.Function):
+    """Σ f(k) vᵀ for half precision on a CPU, with contiguous gradients: they are converted without being rearranged."""
+
+    @staticmethod
+    def forward(context: Any, features: Tensor, values: Tensor) -> Tensor:
+        context.save_for_backward(features, values)
+        return features.mT @ values
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        features, values = context.saved_tensors
+        return values @ gradients[0].mT, features @ gradients[0]
 
 
 def zero_sums(key: Tensor, value: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
