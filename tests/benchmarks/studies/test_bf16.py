@@ -8,8 +8,8 @@ from tests.support.small import ROOT, read_rows
 
 RECORD = ROOT / "benchmarks" / "records" / "attention" / "bf16-cpu.csv"
 WORDS = ["--mechanisms", "probsparse", "--length", "40", "--heads", "1", "--head-dim", "8", "--pairs", "3"]
-LIMIT = 1.15
-"""Most processor time of bf16 over float32: the spread of a busy machine above 1."""
+LIMIT = 1.05
+"""Most processor time of bf16 over float32: the spread above 1."""
 
 
 def test_both_versions_and_precisions_are_timed_and_their_float32_bytes_compared(
@@ -29,11 +29,9 @@ def test_the_record_has_every_mechanism_with_equal_float32_bytes() -> None:
     assert {row["mechanism"] for row in rows} == set(available())
     assert {row["same_fp32_bytes"] for row in rows} == {"True"}
     page = (ROOT / "docs" / "explanation" / "attention.md").read_text(encoding="utf-8")
-    for name in available():
-        both = [
-            row for passes in ("forward", "both") for row in rows if (row["mechanism"], row["passes"]) == (name, passes)
-        ]
+    for name, threads in {(row["mechanism"], row["threads"]) for row in rows}:
+        both = [row for row in rows if (row["mechanism"], row["threads"]) == (name, threads)]
+        assert [row["passes"] for row in both] == ["forward", "both"]
         cells = [f"{float(row[f'bf16_over_fp32_{label}']):.2f}" for row in both for label in ("before", "now")]
-        assert f"| `{name}` | {' | '.join(cells)} |" in page
-    slow = {row["mechanism"] for row in rows if float(row["bf16_over_fp32_now"]) > LIMIT}
-    assert slow <= {"full"}  # its fused kernel needs units for bf16
+        assert f"| `{name}` | {threads} | {' | '.join(cells)} |" in page
+    assert all(float(row["bf16_over_fp32_now"]) <= LIMIT for row in rows)
