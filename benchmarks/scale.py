@@ -168,7 +168,7 @@ def measured(
 ) -> dict[str, str]:
     """Run a command; return its seconds, its exit code, the peak of its RssAnon and its output.
 
-    `limit` is RLIMIT_DATA in bytes. `kills` is called until it returns True, twice a second.
+    `limit` is RLIMIT_DATA in bytes. `kills` is called until it returns True, ten times a second.
     """
 
     def limited() -> None:
@@ -181,7 +181,7 @@ def measured(
         family = [process.pid] if kills is None else _family(process.pid)
         peak = max(peak, *map(anonymous_bytes, family))
         kills = None if kills is not None and kills() else kills
-        time.sleep(0.5)
+        time.sleep(0.1)
     output = process.communicate()[0]
     seconds = time.perf_counter() - start
     return {
