@@ -1,10 +1,9 @@
-"""Open a page in headless Chromium: its document, its requests and a screenshot."""
+"""Open a page in headless Chromium: its document and its requests."""
 
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +17,8 @@ ALONE = "--host-resolver-rules=MAP * ~NOTFOUND"
 THE_BROWSER = "not an origin"
 """Initiator of the browser's requests for updates, the time or an account, which no page caused."""
 
-TIME_LIMIT = 60_000
-"""Virtual milliseconds for a page; the virtual clock skips idle time."""
-
 REQUIRED = "FORECAST_REQUIRE_BROWSER"
 """Environment variable that makes a missing browser an error; `.ci/run` sets it."""
-
-TRIES = 4
-"""On a busy machine the virtual time can end before late drawings are done."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +44,6 @@ def open_page(path: Path, folder: Path, *options: str) -> Opened:
         requests=sorted(urls),
         blocked=[line for line in ended.stderr.splitlines() if "Content Security Policy" in line],
     )
-
-
-def look(address: str, folder: Path, wanted: Sequence[str]) -> tuple[str, Path]:
-    """Return a page's elements after its scripts have run, and a screenshot; skip without Chromium.
-
-    Try again while some of the `wanted` words are missing.
-    """
-    picture, elements = folder / "page.png", ""
-    options = [f"--virtual-time-budget={TIME_LIMIT}", "--window-size=1400,1600", f"--screenshot={picture}"]
-    for _ in range(TRIES):
-        elements = _show(address, folder, *options).stdout
-        if all(words in elements for words in wanted):
-            break
-    return elements, picture
 
 
 def chromium() -> str:

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import TinyRun
-from tests.support.browser import look
+from tests.support.devtools import tab
 
 pytestmark = pytest.mark.slow
 
@@ -106,11 +106,18 @@ def test_the_table_of_runs_shows_scores_on_a_narrow_page(address: str) -> None:
 
 def test_a_browser_shows_curves_pictures_and_the_histogram(address: str, tiny_run: TinyRun, tmp_path: Path) -> None:
     chosen = urlencode({"tagFilter": "^val/mse|^attention/encoder.0|residuals"})
-    kinds = ["<scalar-card", "<image-card", "<histogram-card"]
-    titles = [f'title="{tag}"' for tag in ("val/mse", "attention/encoder.0.self", "validation/residuals")]
-    elements, picture = look(f"{address}?{chosen}#timeseries", tmp_path, [*kinds, *titles])
-    for words in (*kinds, *titles):
-        assert words in elements, words
+    picture = tmp_path / "page.png"
+    with tab(tmp_path) as page:
+        page.look(1400, dark=False, height=1600)
+        page.open(f"{address}?{chosen}#timeseries")
+        for element, tag in (
+            ("scalar-card", "val/mse"),
+            ("image-card", "attention/encoder.0.self"),
+            ("histogram-card", "validation/residuals"),
+        ):
+            page.wait(f"document.querySelector('{element} [title=\"{tag}\"]') !== null")
+        page.wait("[...document.querySelectorAll('image-card img')].some(each => each.complete && each.naturalWidth)")
+        page.picture(picture)
     pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
     viridis = np.array([[68, 1, 84], [33, 145, 140], [253, 231, 36]])  # only the map has these colors
     assert all((np.abs(pixels - color).sum(-1) < 40).sum() > 20 for color in viridis)
