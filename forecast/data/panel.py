@@ -25,7 +25,7 @@ from forecast.data.storage import Placed
 from forecast.data.target_copies import MOST_COMPARED
 from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, SeriesRows, Windows, causal_starts, check_measured
-from forecast.tables.panel import NAMED, Ids, shown_id
+from forecast.tables.panel import NAMED, Ids, rows_between, shown_id
 from forecast.tables.series import Rows, Series, only
 
 CHECKED = 2**16
@@ -139,18 +139,19 @@ class PanelData(ForecastData):
         return series
 
     def _train_rows(self) -> Rows:
-        ids = self.ids
-        steps, place = ids.steps_of_rows, np.arange(ids.offsets[-1])
-        return np.flatnonzero((steps < self.split.train.stop) & (place >= ids.first_rows[ids.of_rows]))
+        return rows_between(self.ids.first_rows, self._train_stops())
+
+    def _train_stops(self) -> np.ndarray:
+        """Return the row of each series after its last training row, (S,)."""
+        return np.minimum(self.ids.rows_of(self.split.train.stop), self.ids.offsets[1:])
 
     def _longest_training(self) -> int:
         """Return the series with the most training rows."""
-        return int(np.bincount(self.ids.of_rows[self.train_rows]).argmax())
+        return int(np.argmax(self._train_stops() - self.ids.first_rows))
 
     def _compared_rows(self) -> slice:
         place = self._longest_training()
-        first = int(self.ids.first_rows[place])
-        stop = first + int((self.ids.of_rows[self.train_rows] == place).sum())
+        first, stop = int(self.ids.first_rows[place]), int(self._train_stops()[place])
         return slice(max(first, stop - MOST_COMPARED), stop)
 
     def _choose_cycles(self, train: Rows) -> tuple[str, ...]:
@@ -205,11 +206,12 @@ class PanelData(ForecastData):
         return self.series_scaler.inverse(values, batch.series.cpu().numpy())
 
     def _constant_notes(self) -> list[str]:
-        train, ids = self.train_rows, self.ids
+        first = np.append(0, np.cumsum(self._train_stops() - self.ids.first_rows))[:-1]
         notes = []
         for name in self.source.targets:
-            values = pd.Series(self.source.series.frame[name].to_numpy()[train]).groupby(ids.of_rows[train])
-            if constant := int((values.nunique() == 1).sum()):
+            values = self.training_values([name])[:, 0]
+            same = np.fmin.reduceat(values, first) == np.fmax.reduceat(values, first)
+            if constant := int(same.sum()):
                 notes.append(f"{name!r} is constant in the training rows of {constant:,} series: no MASE")
         return notes
 
@@ -225,23 +227,18 @@ class PanelData(ForecastData):
     def _cut(self, table: Windows, targets: range, part: str) -> tuple[Windows, int]:
         """Return the windows of a split in order of time, and how many were dropped."""
         ids, horizon, length = self.ids, table.horizon, table.context_length
-        steps, place = ids.steps_of_rows, np.arange(ids.offsets[-1])
-        origins = (
-            (place >= ids.first_rows[ids.of_rows] + self.least_context)
-            & (place + horizon <= ids.offsets[1:][ids.of_rows])
-            & (steps >= targets.start)
-            & (steps + horizon <= targets.stop)
-        )
-        chosen = np.flatnonzero(origins)
+        first = np.maximum(ids.first_rows + self.least_context, ids.rows_of(targets.start))
+        stop = np.minimum(ids.offsets[1:], ids.rows_of(targets.stop)) - horizon + 1
+        chosen, counts = _by_step(first, stop, ids.steps + first - ids.offsets[:-1])
         if not len(chosen):
             raise InputError(
                 f"horizon {horizon}: no series has {self.least_context} rows and a horizon in the {part} split: lower "
                 "horizon or data.least_context, or choose another data.split"
             )
-        chosen = chosen[np.argsort(steps[chosen], kind="stable")]
         if part != "train":
-            chosen = self._within_budget(chosen, steps[chosen], part)
-        windows, left_out = replace(table, starts=torch.from_numpy(chosen - length)), 0
+            chosen = self._within_budget(chosen, counts, part)
+        chosen -= length
+        windows, left_out = replace(table, starts=torch.from_numpy(chosen)), 0
         if table.observed is not None:
             if self.source.series.policies.reads_past_gaps:
                 kept = causal_starts(windows.starts, length, table.observed, part=part)
@@ -250,20 +247,24 @@ class PanelData(ForecastData):
             check_measured(windows, self.source.targets, part=part)
         return windows, left_out
 
-    def _within_budget(self, chosen: np.ndarray, steps: np.ndarray, part: str) -> np.ndarray:
-        """Return the origins on as many dates as `most_windows` allows, the last one included."""
-        dates, counts = np.unique(steps, return_counts=True)
+    def _within_budget(self, chosen: np.ndarray, counts: np.ndarray, part: str) -> np.ndarray:
+        """Return the origins on as many dates as `most_windows` allows, the last one included.
+
+        `counts` (steps,) are the numbers of origins on each date.
+        """
+        dates, counts = np.flatnonzero(counts), counts[counts > 0]
         stride = self.evaluation_stride
         while stride < len(dates) and counts[::-1][::stride].sum() > self.most_windows:
             stride += 1
         self.strides[part] = stride
-        kept = dates[::-1][::stride]
+        kept = np.zeros(len(dates), dtype=bool)
+        kept[::-1][::stride] = True
         if stride > self.evaluation_stride:
             self._budget_notes.append(
-                f"{part}: {len(kept):,} of {len(dates):,} origins are scored, for at most {self.most_windows:,} "
+                f"{part}: {int(kept.sum()):,} of {len(dates):,} origins are scored, for at most {self.most_windows:,} "
                 "windows (training.evaluation_windows)"
             )
-        return chosen[np.isin(steps, kept)]
+        return chosen[kept.repeat(counts)]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -297,6 +298,24 @@ def _aligned(series: Series, split_by: str) -> Series:
     assert ids is not None
     steps = ids.lengths.max() - ids.lengths if split_by == END else ids.steps
     return replace(series, ids=replace(ids, steps=steps))  # a copy, whose rows are freed with it
+
+
+def _by_step(first: np.ndarray, stop: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows from `first` (S,) to before `stop` (S,) by their step, and the number of rows of each step.
+
+    `steps` (S,) are those of the first rows. The rows of a step are in the order of the series.
+    """
+    some = first < stop
+    first, counts, steps = first[some], (stop - first)[some], steps[some]
+    last = steps + counts
+    number = np.cumsum(np.bincount(steps, minlength=last.max(initial=0)) - np.bincount(last)[:-1])
+    place = np.cumsum(number) - number
+    rows = np.empty(int(counts.sum()), dtype=np.int64)
+    for row, count, step in zip(first, counts, steps, strict=True):  # a sort would hold the table several times
+        own = place[step : step + count]
+        rows[own] = np.arange(row, row + count)
+        own += 1
+    return rows, number
 
 
 def _measured_before(series: Series, stop: int) -> np.ndarray:

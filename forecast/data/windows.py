@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -75,12 +76,23 @@ def thinned_places(count: int, every: int) -> Tensor:
     """
     if every == 1:
         return torch.arange(count)
-    random = torch.Generator().manual_seed(0)
     neighbourhoods = -(-count // every)
-    turns = [torch.randperm(every, generator=random) for _ in range(-(-neighbourhoods // every))]
-    drawn = torch.cat(turns)[:neighbourhoods] if turns else torch.empty(0, dtype=torch.int64)
+    drawn = torch.from_numpy(_orders(every, -(-neighbourhoods // every), neighbourhoods).reshape(-1)[:neighbourhoods])
     drawn[:1] = 0  # the newest window
     return (count - 1 - torch.arange(neighbourhoods) * every - drawn).clamp(min=0).flip(0)
+
+
+def _orders(size: int, count: int, places: int) -> np.ndarray:
+    """Return random orders of the numbers below `size`, (count, size); the first `places` of all are drawn.
+
+    The orders are those of `torch.randperm` after `manual_seed(0)`, all at once: a panel has millions of them.
+    """
+    draws = np.random.RandomState(0).randint(0, 2**32, (count, size - 1), np.uint32)
+    orders, rows = np.tile(np.arange(size), (count, 1)), np.arange(count)
+    for place in range(min(size - 1, places)):
+        other = place + draws[:, place] % (size - place)
+        orders[rows, place], orders[rows, other] = orders[rows, other], orders[:, place].copy()
+    return orders
 
 
 class SeriesRows(NamedTuple):

@@ -127,6 +127,8 @@ def _read_columns(path: Path, kind: str) -> pd.DataFrame:
     except _DAMAGED as error:
         reason = str(error).splitlines()[0][:100] if str(error) else "unknown reason"
         raise InputError(f"{path} cannot be read as {kind} ({reason}): write the file again") from error
+    finally:
+        pyarrow.default_memory_pool().release_unused()  # a gigabyte after a large table
 
 
 def tidy_names(frame: pd.DataFrame, source: str) -> tuple[pd.DataFrame, tuple[str, ...]]:

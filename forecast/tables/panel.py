@@ -78,6 +78,10 @@ class Ids:
         """The first row of each series after its padding, (S,)."""
         return self.offsets[:-1] + self.padding
 
+    def rows_of(self, step: int) -> np.ndarray:
+        """Return the row of each series at a place on the common grid, (S,), also before and after its rows."""
+        return np.asarray(self.offsets[:-1] + step - self.steps)
+
     @cached_property
     def of_rows(self) -> np.ndarray:
         """The series of each row, (N,)."""
@@ -86,10 +90,7 @@ class Ids:
     @property
     def steps_of_rows(self) -> np.ndarray:
         """The place of each row on the common grid of times, (N,)."""
-        ends = np.cumsum(self.lengths)
-        steps = np.ones(ends[-1], dtype=np.int32)  # the sum of what each row is after the one before it
-        steps[0], steps[ends[:-1]] = self.steps[0], self.steps[1:] - (self.steps + self.lengths)[:-1] + 1
-        return np.cumsum(steps, out=steps)
+        return rows_between(self.steps, self.steps + self.lengths, np.int32)
 
     @property
     def num_steps(self) -> int:
@@ -125,6 +126,16 @@ class Ids:
         static = self.static.iloc[places].reset_index(drop=True)
         found = pd.concat([self.frame(places), static], axis=1)
         return found if self.regions is None else found.assign(**{str(self.regions.name): self.regions.array[places]})
+
+
+def rows_between(first: np.ndarray, stop: np.ndarray, kind: type[np.integer] = np.int64) -> np.ndarray:
+    """Return the numbers from `first` (S,) to before `stop` (S,) of each series, one series after the other."""
+    some = first < stop
+    first, stop = first[some], stop[some]
+    numbers = np.ones(int((stop - first).sum()), dtype=kind)  # the sum of what each is after the one before it
+    numbers[:1] = first[:1]
+    numbers[np.cumsum(stop - first)[:-1]] = first[1:] - stop[:-1] + 1
+    return np.cumsum(numbers, out=numbers)
 
 
 def shown_id(columns: Sequence[str], labels: Id) -> str:

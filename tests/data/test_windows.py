@@ -202,6 +202,16 @@ def test_thinned_windows_are_one_of_each_neighbourhood(every: int) -> None:
     assert [(999 - place) // every for place in reversed(places)] == list(range(-(-1000 // every)))
 
 
+@pytest.mark.parametrize(("count", "every"), [(1000, 7), (40, 7), (5000, 1000), (6, 7)])
+def test_thinned_windows_are_drawn_as_by_torch(count: int, every: int) -> None:
+    """Weights of a start depend on them, so another draw would be another result."""
+    random, groups = torch.Generator().manual_seed(0), -(-count // every)
+    drawn = torch.cat([torch.randperm(every, generator=random) for _ in range(groups)])[:groups]
+    drawn[0] = 0
+    expected = (count - 1 - torch.arange(groups) * every - drawn).clamp(min=0).flip(0)
+    assert thinned_places(count, every).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("season", [24, 96, 144, 168, 288])
 def test_thinned_windows_are_spread_evenly_over_a_season(season: int) -> None:
     """The eighths of a season have equal shares, whatever the distance; at equal distances some have none."""

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.tables.panel import fill_by_series
+from forecast.tables.panel import fill_by_series, rows_between
 from forecast.tables.repair import Policies
 from forecast.tables.series import Series, only
 from tests.support.panels import SHOPS, long_table
@@ -507,3 +507,10 @@ def test_reading_a_panel_takes_a_bounded_number_of_bytes_a_row() -> None:
         tracemalloc.stop()
     assert read.ids is not None
     assert len(read.ids) == series
+
+
+def test_rows_between_are_the_ranges_one_after_the_other() -> None:
+    first, stop = np.array([3, 9, 5, 20, 21]), np.array([6, 9, 4, 21, 24])  # the second and third are empty
+    rows = rows_between(first, stop, np.int32)
+    assert (rows.dtype, rows.tolist()) == (np.int32, [3, 4, 5, 20, 21, 22, 23])
+    assert rows_between(first[1:3], stop[1:3]).tolist() == []
