@@ -143,7 +143,7 @@ class PanelData(ForecastData):
 
     def _train_stops(self) -> np.ndarray:
         """Return the row of each series after its last training row, (S,)."""
-        return np.minimum(self.ids.rows_of(self.split.train.stop), self.ids.offsets[1:])
+        return np.asarray(np.minimum(self.ids.rows_of(self.split.train.stop), self.ids.offsets[1:]))
 
     def _longest_training(self) -> int:
         """Return the series with the most training rows."""
