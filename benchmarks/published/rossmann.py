@@ -114,6 +114,24 @@ def scores(table: pd.DataFrame, forecasts: Sequence[Floats]) -> dict[str, float]
     return dict(zip(("SQL", "MASE", "WQL"), np.mean(rows, axis=0).tolist(), strict=True))
 
 
+def coverage(table: pd.DataFrame, forecasts: Sequence[Floats]) -> dict[str, float]:
+    """Return how many days with sales are inside the 80 % interval, and of how many stores 60 to 95 % are.
+
+    A closed day is known ahead, so it says nothing.
+    """
+    values, days = sales(table)
+    inside, counted = np.zeros(len(values)), np.zeros(len(values))
+    for first, quantiles in zip(cutoffs(table), forecasts, strict=True):
+        start = days.get_loc(first)
+        assert isinstance(start, int)
+        truth = values[:, start : start + HORIZON]
+        inside += ((quantiles[..., 0] <= truth) & (truth <= quantiles[..., -1]) & (truth > 0)).sum(1)
+        counted += (truth > 0).sum(1)
+    of_stores = inside / counted
+    usual = (of_stores >= 0.6) & (of_stores <= 0.95)
+    return {"covered_80": float(inside.sum() / counted.sum()), "stores_60_to_95": float(usual.mean())}
+
+
 def seasonal_naive(table: pd.DataFrame) -> list[Floats]:
     """Return the seasonal naive forecast of each window, from sales whose gaps repeat the last value."""
     values, days = sales(table)

@@ -1,7 +1,8 @@
 """Stores that the training did not have: `python -m benchmarks.studies.cold_start`.
 
 Two models have the recipe of Rossmann with static columns and ids as inputs; one is trained without 50 stores. Both
-forecast these in the ten windows of `rossmann_1D`, beside the seasonal naive forecast.
+forecast these in the ten windows of `rossmann_1D`, beside the seasonal naive forecast. The other one also forecasts all
+stores, for the coverage of its intervals.
 """
 
 import argparse
@@ -19,13 +20,14 @@ from benchmarks.published.rossmann import (
     STATIC,
     STORE,
     TIME,
+    coverage,
     cutoffs,
     forecasts_of,
     full_calendar,
     scores,
     seasonal_naive,
 )
-from benchmarks.published.tasks import data_folder
+from benchmarks.published.tasks import Floats, data_folder
 from forecast.common.cli import finish
 from forecast.runs.results import commit, device_name
 from forecast.runs.run import MANIFEST
@@ -53,8 +55,10 @@ def _run(options: argparse.Namespace) -> None:
         run = _trained(
             trained_on[trained_on[TIME] < cutoffs(table)[0]], options.folder / row.replace(" ", "_"), options
         )
-        _add(options, row, scores(table[new], forecasts_of(run, table[new], static=STATIC)))
-    _add(options, "seasonal naive", scores(table[new], seasonal_naive(table[new])))
+        _add(options, row, table[new], forecasts_of(run, table[new], static=STATIC))
+        if trained_on is table:
+            _add(options, "all stores, all forecast", table, forecasts_of(run, table, static=STATIC))
+    _add(options, "seasonal naive", table[new], seasonal_naive(table[new]))
 
 
 def _trained(rows: pd.DataFrame, folder: Path, options: argparse.Namespace) -> Path:
@@ -69,10 +73,11 @@ def _trained(rows: pd.DataFrame, folder: Path, options: argparse.Namespace) -> P
     return found[0].parent
 
 
-def _add(options: argparse.Namespace, row: str, found: dict[str, float]) -> None:
+def _add(options: argparse.Namespace, row: str, stores: pd.DataFrame, forecasts: Sequence[Floats]) -> None:
     """Print the scores of a row and add it to the record."""
+    found = scores(stores, forecasts) | (coverage(stores, forecasts) if row != "seasonal naive" else {})
     print(row, {name: round(score, 4) for name, score in found.items()}, flush=True)
-    facts = {"stores": LEFT_OUT, "seed": options.seed, "steps": options.steps, "row": row}
+    facts = {"stores": stores[STORE].nunique(), "seed": options.seed, "steps": options.steps, "row": row}
     rounded = {name: round(score, 5) for name, score in found.items()}
     add_row(options.output, {**facts, **rounded, "commit": commit(), "machine": device_name(torch.device("cpu"))})
 
