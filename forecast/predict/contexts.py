@@ -153,6 +153,12 @@ class TrainedModel(Shown):
         return self.contract.least_context or self.context_length
 
     @property
+    def unlimited(self) -> Self:
+        """The same model, which reads all rows of a table although training read its last ones."""
+        reading = replace(self.contract.reading, last_rows=None)
+        return replace(self, contract=replace(self.contract, reading=reading))
+
+    @property
     def columns(self) -> list[str]:
         """Columns that an input must have."""
         return self.contract.columns

@@ -304,9 +304,7 @@ class Forecaster(TrainedModel):
 
     def history(self, frame: pd.DataFrame, origins: Origins, source: str = "the frame") -> History:
         """Return the table of a backtest; the limit of rows of training holds before each origin."""
-        reading = replace(self.contract.reading, last_rows=None)
-        unlimited = replace(self, contract=replace(self.contract, reading=reading))
-        return read_history(self, unlimited.checked, self._table(frame), origins, source)
+        return read_history(self, self.unlimited.checked, self._table(frame), origins, source)
 
     def forecast(
         self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None, question: Question

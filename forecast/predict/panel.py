@@ -276,7 +276,7 @@ class PanelForecaster(TrainedModel):
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
-        history = read_history(self, self.checked, frame, origins, source)
+        history = read_history(self, self.unlimited.checked, frame, origins, source)
 
         def explained(place: int) -> tuple[Sequence[Id], Explained]:
             series, stops = around(history, place, history.ready(place))

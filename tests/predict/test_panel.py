@@ -212,6 +212,18 @@ def test_the_scale_of_a_new_series_knows_no_row_after_its_origin(model: PanelFor
     pd.testing.assert_series_equal(one["value"], other["value"], check_exact=True)
 
 
+@pytest.mark.filterwarnings("ignore:1 of 1 series were not in training")
+def test_the_last_rows_of_training_are_the_last_rows_of_predict_but_not_of_a_backtest(model: PanelForecaster) -> None:
+    contract = replace(model.contract, reading=replace(model.contract.reading, last_rows=100))
+    limited, new = replace(model, contract=contract), of(stores(), 4).assign(store=11)
+    rows = len(new) - FUTURE
+    found = limited.predict(new)
+    pd.testing.assert_frame_equal(found, model.predict(new.iloc[rows - 100 :]), check_exact=True)
+    assert not found["sales"].equals(model.predict(new)["sales"])
+    start = new["date"].iloc[rows - 110]
+    pd.testing.assert_frame_equal(limited.backtest(stores(), start), model.backtest(stores(), start))
+
+
 @pytest.mark.parametrize("ids", [4, "4", [4], ("4",), [("4",)]], ids=repr)
 def test_ids_may_be_numbers_and_one_needs_no_list(model: PanelForecaster, ids: Any) -> None:
     assert model.predict(stores(), ids=ids)["store"].unique().tolist() == ["4"]
