@@ -12,6 +12,7 @@ import pandas as pd
 
 from forecast.common.errors import InputError
 from forecast.predict.contexts import TrainedModel, is_of_panel
+from forecast.predict.explanation import Explained, mean_explained
 from forecast.predict.exported import FORMATS
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
@@ -141,6 +142,15 @@ class Ensemble(Shown):
         reader = max(self.members, key=lambda member: member.context_length)
         history = reader.history(frame, origins, source)
         return Rolling(history, partial(blocks_of_series, self.answers, history, question))
+
+    def explain(self, frame: Any, known: Any = None, target: str | None = None) -> pd.DataFrame:
+        """Return the contributions to the mean forecast after `frame`; see `Forecaster.explain`."""
+        several = [member.explained(member.series_of(frame, known)) for member in self.members]
+        return mean_explained(several).table(target)
+
+    def explained(self, series: Series) -> Explained:
+        """Return the mean of the members' point forecasts after a checked series, to be explained."""
+        return mean_explained([member.explained(series) for member in self.members])
 
     def check_question(self, question: Question) -> None:
         """Raise InputError if a member cannot answer a question."""

@@ -23,7 +23,7 @@ from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
 from forecast.predict.answer import seasonal_naive
 from forecast.predict.contexts import TrainedModel, is_of_panel
-from forecast.predict.explanation import Explained
+from forecast.predict.explanation import Explained, mean_explained
 from forecast.predict.forecast import PanelForecast, Question, joined, mean_of_panels
 from forecast.predict.history import History, Origins, around, read_history
 from forecast.predict.input import (
@@ -255,11 +255,9 @@ class PanelForecaster(TrainedModel):
     def explained(self, series: Series) -> Explained:
         """Return the point forecast of the only series of a checked panel, to be explained."""
         ids = ids_of(series)
-        if self.others:
-            raise InputError("an ensemble: the forecast of one run is explained: name one")
         if len(ids) != 1:
             raise InputError(f"--ids: {len(ids):,} series: the forecast of one is explained: name one with --ids")
-        return self._explained(series, ids.offsets[1:])
+        return mean_explained([member._explained(series, ids.offsets[1:]) for member in self.members])
 
     def _explained(self, series: Series, stops: np.ndarray) -> Explained:
         """Return the point forecasts of a panel from the rows `stops` (S,), to be explained."""
@@ -282,7 +280,10 @@ class PanelForecaster(TrainedModel):
             series, stops = around(history, place, history.ready(place))
             return ids_of(series).names, self._explained(series, stops)
 
-        return Rolling(history, lambda places: [self._block(history, place, question) for place in places], explained)
+        def blocks(places: Sequence[int]) -> list[Block]:
+            return [self._block(history, place, question) for place in places]
+
+        return Rolling(history, blocks, None if self.others else explained)
 
     def _block(self, history: History, place: int, question: Question) -> Block:
         """Return the forecasts from a place of the grid, of the series that have enough rows before it."""
