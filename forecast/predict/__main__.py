@@ -117,7 +117,8 @@ def _add_intervals(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--adaptive",
         action="store_true",
-        help="refuse an input without enough rows for intervals that follow the errors of earlier forecasts",
+        help="refuse an input without enough rows for intervals that follow the errors of earlier forecasts; "
+        "intervals of a long table follow them with this word alone",
     )
     parser.add_argument(
         "--beyond-training",
@@ -327,8 +328,6 @@ def _predict_panel(
     from forecast.predict.known import MissingKnown
     from forecast.predict.panel_output import PanelOutcome
 
-    if asked.adaptive:
-        raise InputError("--adaptive: intervals of a long table do not follow earlier errors: leave it out")
     if asked.layout != "wide":
         raise InputError(f"--layout {asked.layout}: the forecast of a long table has a column per target: leave it out")
     question = asked.question()

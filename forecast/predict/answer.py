@@ -182,14 +182,14 @@ def _earlier_origins(forecaster: TrainedModel, series: Series) -> np.ndarray:
     most = max(1, min(MAX_PAST, MAX_CELLS // len(forecaster.targets)))
     step = min(forecaster.horizon, -(-reach // most))
     origins: np.ndarray = np.arange(end - step, max(length, end - reach) - 1, -step)[::-1]
-    origins = origins[_is_after_training(forecaster, series)[origins]]
+    origins = origins[is_after_training(forecaster, series)[origins]]
     measured = series.observed_of(forecaster.channels)
     if forecaster.policies.reads_past_gaps and measured is not None:
         return np.asarray(origins[np.asarray(measured)[origins - 1].all(1)])
     return origins
 
 
-def _is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
+def is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
     """Return which rows (N,) are later than the last training row; none if their times cannot be compared with it."""
     index = pd.DatetimeIndex(series.frame.index)
     clock = forecaster.contract.clock

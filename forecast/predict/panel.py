@@ -18,6 +18,7 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.scaler import SeriesScaler
 from forecast.evaluation.adaptive import stretched
 from forecast.evaluation.intervals import middle
+from forecast.evaluation.limits import WindowLimits
 from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context
@@ -36,6 +37,7 @@ from forecast.predict.input import (
     without_training_options,
 )
 from forecast.predict.known import series_with_unread
+from forecast.predict.panel_errors import recent_sizes
 from forecast.predict.panel_inputs import PanelInputs
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
@@ -57,13 +59,15 @@ BATCH = 256
 class Units(NamedTuple):
     """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any.
 
-    `codes` (S,) are their places in training, -1 for a new one.
+    `codes` (S,) are their places in training, -1 for a new one. `recent` (S, 1, C) is the relative size of their latest
+    errors, if intervals follow them.
     """
 
     mean: Tensor
     scale: Tensor
     codes: Tensor
     static: Tensor | None
+    recent: Tensor | None = None
 
     def at(self, places: Tensor) -> "Units":
         """Return the units of the series at places (B,)."""
@@ -131,6 +135,7 @@ class PanelForecaster(TrainedModel):
         *,
         levels: Sequence[float] = (),
         quantile: float | None = None,
+        adaptive: bool = False,
         ids: Wanted = (),
         beyond_training: bool = False,
     ) -> pd.DataFrame:
@@ -145,6 +150,9 @@ class PanelForecaster(TrainedModel):
             Long table with the known covariates of the horizon, if `frame` does not have them.
         levels, quantile, beyond_training
             As for `Forecaster.predict`.
+        adaptive
+            Let intervals follow the errors of the latest forecasts of each series, computed within `frame`. A series
+            without enough rows after training is refused.
         ids
             The series to forecast: one id or several, as text or numbers; of several id columns tuples, or text with
             the labels joined by commas. Empty: all.
@@ -163,7 +171,7 @@ class PanelForecaster(TrainedModel):
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         """
-        question = Question(tuple(levels), quantile, False, beyond_training)
+        question = Question(tuple(levels), quantile, adaptive, beyond_training)
         series = self._series(frame, known, ids)
         for note in self._news(series):
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -394,6 +402,8 @@ class PanelForecaster(TrainedModel):
         ids = ids_of(series)
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
         units = self.units_of(series, stops)
+        if question.adaptive:
+            units = units._replace(recent=recent_sizes(self, self.residuals_from, series, stops))
         size = len(ids) if batch is None else -(-len(ids) // batch) * batch
         places = torch.arange(size).clamp(max=len(ids) - 1).split(batch or BATCH)
         found = [self._quantiles(inputs.at(part.numpy()), units.at(part), question) for part in places]
@@ -412,6 +422,24 @@ class PanelForecaster(TrainedModel):
         point = limited[..., 0] if question.quantile is None else limited[..., -1]
         naive = seasonal_naive(series, stops, self.targets, seasonal_period(self.frequency), self.horizon)
         return PanelForecast(ids, dates, point, naive, self.targets, self.time_column, ends)
+
+    @torch.inference_mode()
+    def residuals_from(self, series: Series, stops: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return the truth minus the point forecast from the rows `stops` (S,) on, (S, h, C), and the spread (S, 1, C).
+
+        Both are z-scores. A residual is NaN where the truth was not measured.
+        """
+        inputs, units = PanelInputs.of(self, series, stops, beyond_training=True), self.units_of(series, stops)
+        rows = stops[:, None] + np.arange(self.horizon)
+        truth = torch.from_numpy(series.measured[self.targets].to_numpy(np.float64)[rows])
+        residuals, spreads = [], []
+        for part in torch.arange(len(stops)).split(BATCH):
+            own = units.at(part)
+            output, spread, _ = self._output(inputs.at(part.numpy()), own)
+            mean, scale = (each[:, None, : len(self.targets)] for each in (own.mean, own.scale))
+            residuals.append(((truth[part] - mean) / scale).float() - middle(output))
+            spreads.append(spread)
+        return torch.cat(residuals), torch.cat(spreads)
 
     def units_of(self, series: Series, stops: np.ndarray) -> Units:
         """Return the units of the series of a panel: of training, or of the rows before `stops` (S,) for a new one."""
@@ -432,8 +460,8 @@ class PanelForecaster(TrainedModel):
     def _code(self) -> dict[Id, int]:
         return {name: place for place, name in enumerate(self.scales.names)}
 
-    def _quantiles(self, inputs: Context, units: Units, question: Question) -> Tensor:
-        """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
+    def _output(self, inputs: Context, units: Units) -> tuple[Tensor, Tensor, WindowLimits]:
+        """Return the output of the network for some series, their spread (B, 1, C), and their limits, all z-scores."""
         count, observed = len(self.targets), inputs.past_observed
         past = ((inputs.past - units.mean[:, None]) / units.scale[:, None]).float()
         future = inputs.future_known
@@ -445,14 +473,17 @@ class PanelForecaster(TrainedModel):
         seen = None if observed is None else observed[..., :count]
         scaled = self.facts.limits.scaled(units.mean[:, :count].numpy(), units.scale[:, :count].numpy())
         limits = scaled.at(past[..., :count], seen, self.horizon, torch.arange(len(past)), inputs.future_known)
-        output = limits.clip(output)
+        return limits.clip(output), window_spread(past[..., :count], seen), limits
+
+    def _quantiles(self, inputs: Context, units: Units, question: Question) -> Tensor:
+        """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
+        output, spread, limits = self._output(inputs, units)
         point = middle(output)
         if question.is_plain:
             return point[..., None]
-        spread = window_spread(past[..., :count], seen)
         near, form = limits.near(point, spread), self.forms.adaptive
         if form is not None:
-            own = form.of_series(units.codes)
+            own = form.of_series(units.codes, units.recent)
             output, spread = stretched(output, own), spread * own
         quantiles = self.forms.default.each_quantile(output, spread, question.quantiles)
         ended = [near.end(*pair) for pair in zip(quantiles, question.quantiles, strict=True)]

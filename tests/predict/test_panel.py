@@ -316,11 +316,6 @@ BAD_WORDS = {
         "--levels",
         "80",
     ): "--attention full: intervals are calibrated for the attention of training",
-    (
-        "--levels",
-        "80",
-        "--adaptive",
-    ): "--adaptive: intervals of a long table do not follow earlier errors: leave it out",
 }
 
 
