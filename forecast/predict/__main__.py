@@ -382,8 +382,7 @@ def _print_lines(warnings: Sequence[str], *lines: str | None) -> None:
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble | PanelForecaster":
-    from forecast.predict.ensemble import load_run, mean_of_runs
-    from forecast.predict.forecaster import Forecaster
+    from forecast.predict.ensemble import load_exported, load_run, mean_of_runs
     from forecast.runs.run import Run
 
     if model is not None and attention is not None:
@@ -397,7 +396,7 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
             raise InputError(f"--attention {attention}: needs one run: give one --run, or leave out --attention")
         return mean_of_runs([Run.open_and_say(run).path for run in runs])
     if model is not None:
-        return Forecaster.load_exported(model, runs[0] if runs else None)
+        return load_exported(model, runs[0] if runs else None)
     return load_run(Run.open_and_say(runs[0]).path, attention)
 
 

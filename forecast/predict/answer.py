@@ -36,11 +36,9 @@ def answers(forecaster: TrainedModel, several: Sequence[Series], question: Quest
     The model is called once for all of them, unless it was exported for one window. All or none have filled values.
     """
     forecaster.check_question(question)
-    if forecaster.batch is not None and len(several) > 1:
-        return [forecast for one in several for forecast in answers(forecaster, [one], question)]
     pairs = [forecaster.context(series, beyond_training=question.beyond_training) for series in several]
     with torch.inference_mode():
-        outputs = forecaster.model(*stack([context for context, _ in pairs]))
+        outputs = forecaster.outputs(stack([context for context, _ in pairs]))
     return [
         _answer(forecaster, series, context, dates, output[None], question)
         for series, (context, dates), output in zip(several, pairs, outputs, strict=True)
@@ -82,10 +80,7 @@ def explained(forecaster: TrainedModel, series: Series) -> Explained:
     limits = limits_of(forecaster, context)
 
     def forward(windows: Context) -> Tensor:
-        several = (
-            [windows] if forecaster.batch is None else [windows.rows(slice(k, k + 1)) for k in range(len(windows.past))]
-        )
-        return limits.clip(middle(torch.cat([forecaster.model(*each) for each in several])))
+        return limits.clip(middle(forecaster.outputs(windows)))
 
     return Explained(forecaster.contract, context, dates, forward)
 

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,8 @@ from forecast.data.scaler import SeriesScaler
 from forecast.evaluation.adaptive import stretched
 from forecast.evaluation.intervals import middle
 from forecast.evaluation.limits import WindowLimits
-from forecast.model.informer import Informer
 from forecast.model.normalization import window_spread
-from forecast.model.original_units import Context
+from forecast.model.original_units import Context, ZScores
 from forecast.predict.answer import seasonal_naive
 from forecast.predict.contexts import TrainedModel, is_of_panel
 from forecast.predict.explanation import Explained, mean_explained
@@ -38,7 +37,7 @@ from forecast.predict.input import (
 )
 from forecast.predict.known import series_with_unread
 from forecast.predict.panel_errors import recent_sizes
-from forecast.predict.panel_inputs import PanelInputs
+from forecast.predict.panel_inputs import PanelInputs, Units
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
 from forecast.runs.run import Run
@@ -56,24 +55,6 @@ BATCH = 256
 """Series that are forecast together."""
 
 
-class Units(NamedTuple):
-    """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any.
-
-    `codes` (S,) are their places in training, -1 for a new one. `recent` (S, 1, C) is the relative size of their latest
-    errors, if intervals follow them.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    codes: Tensor
-    static: Tensor | None
-    recent: Tensor | None = None
-
-    def at(self, places: Tensor) -> "Units":
-        """Return the units of the series at places (B,)."""
-        return Units._make(None if part is None else part[places] for part in self)
-
-
 @dataclass(frozen=True, repr=False)
 class PanelForecaster(TrainedModel):
     """Trained model of many series that forecasts long tables in original units; `forecast.load` returns one.
@@ -84,7 +65,6 @@ class PanelForecaster(TrainedModel):
         Models of other runs on the same data: the forecast is the mean of all.
     """
 
-    model: Informer
     others: "tuple[PanelForecaster, ...]" = field(default=(), repr=False)
 
     @classmethod
@@ -95,7 +75,7 @@ class PanelForecaster(TrainedModel):
             raise InputError(
                 f"{run.path}: a model of one series, which a model of a long table cannot be averaged with"
             )
-        return cls.of_run(run, attention, lambda network, _: network)
+        return cls.of_run(run, attention, lambda network, _: ZScores(network).eval())
 
     @property
     def members(self) -> "tuple[PanelForecaster, ...]":
@@ -423,6 +403,11 @@ class PanelForecaster(TrainedModel):
         naive = seasonal_naive(series, stops, self.targets, seasonal_period(self.frequency), self.horizon)
         return PanelForecast(ids, dates, point, naive, self.targets, self.time_column, ends)
 
+    def windows_at(self, series: Series, stops: np.ndarray) -> Context:
+        """Return the inputs of the network for the forecasts from the rows `stops` (S,) on, one of each series."""
+        inputs = PanelInputs.of(self, series, stops, beyond_training=True)
+        return self._scaled(inputs.at(np.arange(len(stops))), self.units_of(series, stops))
+
     @torch.inference_mode()
     def residuals_from(self, series: Series, stops: np.ndarray) -> tuple[Tensor, Tensor]:
         """Return the truth minus the point forecast from the rows `stops` (S,) on, (S, h, C), and the spread (S, 1, C).
@@ -460,16 +445,18 @@ class PanelForecaster(TrainedModel):
     def _code(self) -> dict[Id, int]:
         return {name: place for place, name in enumerate(self.scales.names)}
 
-    def _output(self, inputs: Context, units: Units) -> tuple[Tensor, Tensor, WindowLimits]:
-        """Return the output of the network for some series, their spread (B, 1, C), and their limits, all z-scores."""
-        count, observed = len(self.targets), inputs.past_observed
+    def _scaled(self, inputs: Context, units: Units) -> Context:
+        """Return the inputs of the network for some series: z-scores, and static inputs beside the known ones."""
         past = ((inputs.past - units.mean[:, None]) / units.scale[:, None]).float()
         future = inputs.future_known
         if units.static is not None:
             future = torch.cat([future, units.static[:, None].expand(-1, self.horizon, -1)], 2)
-        network = self.model
-        forward = network.forward_quantiles if network.levels else network
-        output = forward(past, inputs.past_known, future, observed)
+        return inputs._replace(past=past, future_known=future)
+
+    def _output(self, inputs: Context, units: Units) -> tuple[Tensor, Tensor, WindowLimits]:
+        """Return the output of the network for some series, their spread (B, 1, C), and their limits, all z-scores."""
+        count, windows = len(self.targets), self._scaled(inputs, units)
+        past, observed, output = windows.past, windows.past_observed, self.outputs(windows)
         seen = None if observed is None else observed[..., :count]
         scaled = self.facts.limits.scaled(units.mean[:, :count].numpy(), units.scale[:, :count].numpy())
         limits = scaled.at(past[..., :count], seen, self.horizon, torch.arange(len(past)), inputs.future_known)

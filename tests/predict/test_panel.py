@@ -16,6 +16,7 @@ import forecast
 from forecast.common.errors import InputError
 from forecast.predict.__main__ import main
 from forecast.predict.answer import seasonal_naive
+from forecast.predict.exported import INPUTS, Exported
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.known import MissingKnown
@@ -84,6 +85,20 @@ def test_batches_change_nothing(
     monkeypatch.setattr("forecast.predict.panel.BATCH", 3)
     found = model.predict(stores(), levels=[80])
     pd.testing.assert_frame_equal(found, expected, rtol=0, atol=1e-4)
+
+
+def test_a_model_that_was_exported_for_one_window_forecasts_all_series(
+    model: PanelForecaster, expected: pd.DataFrame
+) -> None:
+    class OneAtATime(Exported):
+        facts = {"export": {"batch": 1}}  # noqa: RUF012
+
+        def compute(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+            assert len(inputs["past"]) == 1
+            return model.model(*(inputs[name] for name in INPUTS))
+
+    found = replace(model, model=OneAtATime()).predict(stores(), levels=[80])
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("value", [1e9, -7.0])
