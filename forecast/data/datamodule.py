@@ -111,7 +111,7 @@ class ForecastData(lightning.LightningDataModule):
     evaluation_stride
         Keep every n-th validation and test window, counted back from the last.
     first_origin
-        Row of the first training target; None: the first row with a complete look-back.
+        Row, or step of a panel, of the first training target; None: the first possible one.
     seed
         Seed of the training order.
     placing
@@ -131,11 +131,14 @@ class ForecastData(lightning.LightningDataModule):
         Whether each series of a panel is drawn equally often in training, not each window.
     is_one_series
         Whether the rows before a window are of its series, so that earlier errors may say something about it.
+    least_context
+        Fewest rows before a window; None: a whole look-back.
     """
 
     static_inputs = Static()
     by_series = False
     is_one_series = True
+    least_context: int | None = None
 
     def __init__(
         self,
@@ -177,7 +180,7 @@ class ForecastData(lightning.LightningDataModule):
         self.warnings = sentinel_warnings(source.series, [*source.columns, *self.encoder.numbers])
         placed = place(self._recipes(raw), placing)
         self.placement, self._file = placed.placement, placed.file
-        first = training_targets(self.split.train, first_origin, context_length, horizon)
+        first = training_targets(self.split.train, first_origin, self.least_context or context_length, horizon)
         self._cut_parts(self._table(placed, context_length, horizon), vars(self.split) | {"train": first})
 
     def _train_rows(self) -> Rows:

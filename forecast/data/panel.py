@@ -59,6 +59,7 @@ class PanelData(ForecastData):
     """
 
     is_one_series = False
+    least_context: int
 
     def __init__(
         self,
@@ -82,8 +83,6 @@ class PanelData(ForecastData):
         self._budget_notes: list[str] = []
         self.strides: dict[str, int] = {}
         self._gathered: dict[tuple[str, ...], np.ndarray] = {}
-        if options.get("first_origin") is not None:
-            raise InputError("training.first_origin: not for a table with data.id_columns: set it to null")
         series = _aligned(source.series, split_by)
         series = self._without_short(series, split, horizon, drops_short)
         assert series.ids is not None

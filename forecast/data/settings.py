@@ -135,7 +135,9 @@ class DataSettings:
     time_zone: str | None = option(
         "Time zone of times without an offset, such as Europe/Berlin; null: none.", default=None, only=FILE
     )
-    last_rows: int | None = option("Rows at the end to use; null: all.", unit="rows", default=None, least=1, only=FILE)
+    last_rows: int | None = option(
+        "Rows at the end to use, of each series; null: all.", unit="rows", default=None, least=1, only=FILE
+    )
     targets: list[Any] | None = option("Columns to forecast; null: every column that is not a covariate.")
     past_covariates: list[Any] = option("Columns that are inputs up to the start of the forecast.")
     known_covariates: list[Any] = option("Columns whose future is known, such as a weather forecast.", default=())

@@ -68,11 +68,15 @@ class Adaptive:
     calibration: Calibration
     series: Tensor | None = None
 
-    def of_series(self, codes: Tensor) -> Tensor:
-        """Return the scale of intervals of series at places (B,), (B, 1, C); a negative place is a new series: 1."""
+    def of_series(self, codes: Tensor, recent: Tensor | None = None) -> Tensor:
+        """Return the scale of intervals of series at places (B,), (B, 1, C); a negative place is a new series: 1.
+
+        With the size of their `recent` errors (B, 1, C), the size is the geometric mean of both.
+        """
         assert self.series is not None
-        size = self.series.to(codes.device)[codes.clamp(min=0)]
-        return self.scale(torch.where((codes >= 0)[:, None, None], size, 1.0))
+        stored = self.series.to(codes.device)[codes.clamp(min=0)]
+        size = torch.where((codes >= 0)[:, None, None], stored, 1.0)
+        return self.scale(size if recent is None else (size * recent).sqrt())
 
     def scale(self, size: Tensor) -> Tensor:
         """Return the scale of intervals after errors of a relative size, both (B, 1, C)."""

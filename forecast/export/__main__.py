@@ -49,31 +49,32 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     check_place(output)
     require(output, WRITING)
     from forecast.export.formats import WRITERS, capture, facts_of
-    from forecast.export.parity import BOUND, largest_difference, series_of, windows_of
-    from forecast.model.original_units import OriginalUnits
+    from forecast.export.parity import BOUND, compared, largest_difference
+    from forecast.model.original_units import OriginalUnits, ZScores
+    from forecast.predict.ensemble import load_run
     from forecast.predict.facts import encoded
-    from forecast.predict.forecaster import Forecaster
     from forecast.runs.run import CALIBRATION, Architecture, Run
 
     folder = Run.open_and_say(run)
-    forecaster = Forecaster.load(folder.path)
-    assert isinstance(forecaster.model, OriginalUnits)
+    forecaster = load_run(folder.path)
+    assert isinstance(forecaster.model, OriginalUnits | ZScores)
     manifest = folder.manifest()
-    series, origin = series_of(folder, forecaster, source)
-    windows = windows_of(series, forecaster, WINDOWS)
+    windows, scale, origin = compared(folder, forecaster, source, WINDOWS)
     architecture = Architecture.from_dict(manifest["architecture"])
-    captured = capture(forecaster.model, architecture, masked=forecaster.policies.masks_past)
+    captured = capture(forecaster.model, architecture, masked=forecaster.hides_steps)
     calibration = encoded((folder.path / CALIBRATION).read_bytes())
     content = WRITERS[output.suffix](captured, facts_of(manifest, captured.batch), calibration)
     exported = open_bytes(content, output)
-    difference = largest_difference(forecaster.model, exported, windows, forecaster.target_scale, captured.batch)
+    difference = largest_difference(forecaster.model, exported, windows, scale, captured.batch)
     result = f"{difference:.1e} standard deviations (bound {BOUND:.0e}) over {len(windows.past)} windows of {origin}"
     if not difference <= BOUND:
         raise ParityError(f"{output}: not written, its forecasts differ from those of {folder.path} by {result}")
     with replacing(output) as file:
         file.write(content)
     batch = "any batch size" if captured.batch is None else "batch size 1"
-    print(f"{output}: {batch}, float64 values in original units; {len(content) / 1e6:.1f} MB")
+    is_one_series = isinstance(forecaster.model, OriginalUnits)
+    units = "float64 values in original units" if is_one_series else "float32 z-scores of each series"
+    print(f"{output}: {batch}, {units}; {len(content) / 1e6:.1f} MB")
     print(f"largest difference from {folder.path}: {result}")
 
 

@@ -14,9 +14,11 @@ from torch.export import Dim, ExportedProgram, export, save
 
 from forecast.common.errors import InputError, first_line
 from forecast.model.compiling import LEAF_SPEC
-from forecast.model.original_units import Context, OriginalUnits
+from forecast.model.original_units import Context, OriginalUnits, ZScores
 from forecast.predict.exported import FACTS, OUTPUT, SCORES, sealed
 from forecast.runs.run import WEIGHTS, Architecture
+
+Exportable = OriginalUnits | ZScores
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Captured:
     batch: int | None
 
 
-def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -> Captured:
+def capture(model: Exportable, architecture: Architecture, *, masked: bool) -> Captured:
     """Capture the graph of `model` for any batch size, or for batch size 1 if that fails.
 
     `model` is in evaluation mode on the CPU. The graph has the input `past_observed` if `masked`.
@@ -44,12 +46,12 @@ def capture(model: OriginalUnits, architecture: Architecture, *, masked: bool) -
     raise InputError(f"{words_of(architecture)}: torch.export cannot capture it ({reason}): choose another mechanism")
 
 
-def example_of(
-    model: OriginalUnits, architecture: Architecture, batch: int, *, masked: bool
-) -> tuple[torch.Tensor, ...]:
+def example_of(model: Exportable, architecture: Architecture, batch: int, *, masked: bool) -> tuple[torch.Tensor, ...]:
     """Return example inputs. A .pt2 file stores them, so they are the training means, not rows of the data."""
-    sizes, device = architecture.sizes, model.mean.device
-    past = model.mean.expand(batch, sizes.context_length, -1).clone()
+    sizes, device = architecture.sizes, next(model.parameters()).device
+    channels = torch.zeros(sizes.num_targets + sizes.num_past_covariates, device=device)
+    mean = model.mean if isinstance(model, OriginalUnits) else channels
+    past = mean.expand(batch, sizes.context_length, -1).clone()
     context = Context(
         past=past,
         past_known=torch.zeros(batch, sizes.context_length, sizes.num_known, device=device),

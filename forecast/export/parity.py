@@ -18,9 +18,11 @@ from forecast.evaluation.intervals import middle
 from forecast.model.original_units import Context, stack
 from forecast.predict.contexts import Model
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.input import ids_of
+from forecast.predict.panel import PanelForecaster
 from forecast.runs.resume import read_config
 from forecast.runs.run import RESULT, Run
-from forecast.tables.series import Series
+from forecast.tables.series import Series, only
 
 BOUND = 1e-4
 """Largest accepted difference, in standard deviations of the training split."""
@@ -65,11 +67,21 @@ FIRST, EARLY, LAST = datetime(2024, 1, 1), datetime(1700, 1, 1), datetime(2261, 
 """First date of random rows, first date for long steps, and latest possible date."""
 
 
-def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Series, str]:
-    """Return a series to compare on, and its origin as text.
+def compared(
+    run: Run, forecaster: Forecaster | PanelForecaster, source: Path | None, count: int
+) -> tuple[Context, Tensor, str]:
+    """Return at most `count` windows to compare on, the unit of each target (C_out,), and their origin as text."""
+    series, origin = series_of(run, forecaster, source)
+    if isinstance(forecaster, PanelForecaster):
+        return windows_of_panel(series, forecaster, count), torch.ones(len(forecaster.targets)), origin
+    return windows_of(series, forecaster, count), forecaster.target_scale, origin
 
-    The series is read from the file `source`, or from the data of the run: the simulation, or its file if that is in a
-    data folder or in the run folder. Otherwise it is random.
+
+def series_of(run: Run, forecaster: Forecaster | PanelForecaster, source: Path | None) -> tuple[Series, str]:
+    """Return a series or a panel to compare on, and its origin as text.
+
+    It is read from the file `source`, or from the data of the run: the simulation, or its file if that is in a data
+    folder or in the run folder. Otherwise a series is random, and a panel refused.
     """
     if source is not None:
         return forecaster.read(source), str(source)
@@ -82,9 +94,11 @@ def series_of(run: Run, forecaster: Forecaster, source: Path | None) -> tuple[Se
             return load_source(data).series, "the simulation"
     except (OSError, LookupError, TypeError, ValueError):
         path = None
-    reason = f"{run.path} names no readable data"
+    reason = f"{run.path} names no readable data: use --input to compare on a table"
     if path is not None:
         reason = f"the file of {run.path} is not in data/ or FORECAST_DATA_DIR: use --input to compare on it"
+    if isinstance(forecaster, PanelForecaster):
+        raise InputError(f"no rows of many series to compare on: {reason}")
     return random_series(forecaster), f"random rows, since {reason}"
 
 
@@ -139,3 +153,19 @@ def windows_of(series: Series, forecaster: Forecaster, count: int) -> Context:
         )
     stops = np.unique(np.linspace(last, forecaster.context_length, count).astype(int))
     return stack([forecaster.context(series, int(stop))[0] for stop in stops])
+
+
+def windows_of_panel(series: Series, forecaster: PanelForecaster, count: int) -> Context:
+    """Return at most `count` windows of evenly spaced series, z-scores: the first of each, and the last."""
+    ids, known = ids_of(series), forecaster.horizon if forecaster.contract.known else 0
+    last = ids.lengths - known
+    enough = np.flatnonzero(last >= forecaster.least_context)
+    if not len(enough):
+        raise InputError(
+            f"a comparison needs a series of {forecaster.least_context + known} rows, the longest has "
+            f"{ids.lengths.max()}: give more rows with --input"
+        )
+    places = enough[np.unique(np.linspace(0, len(enough) - 1, count // 2).astype(int))]
+    some = only(series, places)
+    rows = np.full(len(places), forecaster.least_context), last[places]
+    return stack([forecaster.windows_at(some, ids_of(some).offsets[:-1] + each) for each in rows])

@@ -1,4 +1,4 @@
-"""A model in original units, and its input."""
+"""A model in original units, one in z-scores of each series, and their input."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -40,6 +40,22 @@ class OriginalUnits(nn.Module):
         forecast: Tensor = self.network(scaled, past_known, future_known, past_observed)
         targets = forecast.shape[2]
         return forecast.to(torch.float64) * self.scale[:targets] + self.mean[:targets]
+
+
+class ZScores(nn.Module):
+    """Model of many series: maps a context to a forecast, both z-scores of each series, float32."""
+
+    def __init__(self, network: Informer) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(
+        self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
+    ) -> Tensor:
+        """Return the forecast (B, h, C_out), or all quantiles (B, h, C_out, K); the arguments are as in `Informer`."""
+        forward = self.network.forward_quantiles if self.network.levels else self.network
+        forecast: Tensor = forward(past, past_known, future_known, past_observed)
+        return forecast
 
 
 class Context(NamedTuple):

@@ -117,7 +117,8 @@ def _add_intervals(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--adaptive",
         action="store_true",
-        help="refuse an input without enough rows for intervals that follow the errors of earlier forecasts",
+        help="refuse an input without enough rows for intervals that follow the errors of earlier forecasts; "
+        "intervals of a long table follow them with this word alone",
     )
     parser.add_argument(
         "--beyond-training",
@@ -327,8 +328,6 @@ def _predict_panel(
     from forecast.predict.known import MissingKnown
     from forecast.predict.panel_output import PanelOutcome
 
-    if asked.adaptive:
-        raise InputError("--adaptive: intervals of a long table do not follow earlier errors: leave it out")
     if asked.layout != "wide":
         raise InputError(f"--layout {asked.layout}: the forecast of a long table has a column per target: leave it out")
     question = asked.question()
@@ -383,8 +382,7 @@ def _print_lines(warnings: Sequence[str], *lines: str | None) -> None:
 
 
 def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Forecaster | Ensemble | PanelForecaster":
-    from forecast.predict.ensemble import load_run, mean_of_runs
-    from forecast.predict.forecaster import Forecaster
+    from forecast.predict.ensemble import load_exported, load_run, mean_of_runs
     from forecast.runs.run import Run
 
     if model is not None and attention is not None:
@@ -398,7 +396,7 @@ def _load(runs: Sequence[str], model: Path | None, attention: str | None) -> "Fo
             raise InputError(f"--attention {attention}: needs one run: give one --run, or leave out --attention")
         return mean_of_runs([Run.open_and_say(run).path for run in runs])
     if model is not None:
-        return Forecaster.load_exported(model, runs[0] if runs else None)
+        return load_exported(model, runs[0] if runs else None)
     return load_run(Run.open_and_say(runs[0]).path, attention)
 
 

@@ -36,11 +36,9 @@ def answers(forecaster: TrainedModel, several: Sequence[Series], question: Quest
     The model is called once for all of them, unless it was exported for one window. All or none have filled values.
     """
     forecaster.check_question(question)
-    if forecaster.batch is not None and len(several) > 1:
-        return [forecast for one in several for forecast in answers(forecaster, [one], question)]
     pairs = [forecaster.context(series, beyond_training=question.beyond_training) for series in several]
     with torch.inference_mode():
-        outputs = forecaster.model(*stack([context for context, _ in pairs]))
+        outputs = forecaster.outputs(stack([context for context, _ in pairs]))
     return [
         _answer(forecaster, series, context, dates, output[None], question)
         for series, (context, dates), output in zip(several, pairs, outputs, strict=True)
@@ -82,10 +80,7 @@ def explained(forecaster: TrainedModel, series: Series) -> Explained:
     limits = limits_of(forecaster, context)
 
     def forward(windows: Context) -> Tensor:
-        several = (
-            [windows] if forecaster.batch is None else [windows.rows(slice(k, k + 1)) for k in range(len(windows.past))]
-        )
-        return limits.clip(middle(torch.cat([forecaster.model(*each) for each in several])))
+        return limits.clip(middle(forecaster.outputs(windows)))
 
     return Explained(forecaster.contract, context, dates, forward)
 
@@ -182,14 +177,14 @@ def _earlier_origins(forecaster: TrainedModel, series: Series) -> np.ndarray:
     most = max(1, min(MAX_PAST, MAX_CELLS // len(forecaster.targets)))
     step = min(forecaster.horizon, -(-reach // most))
     origins: np.ndarray = np.arange(end - step, max(length, end - reach) - 1, -step)[::-1]
-    origins = origins[_is_after_training(forecaster, series)[origins]]
+    origins = origins[is_after_training(forecaster, series)[origins]]
     measured = series.observed_of(forecaster.channels)
     if forecaster.policies.reads_past_gaps and measured is not None:
         return np.asarray(origins[np.asarray(measured)[origins - 1].all(1)])
     return origins
 
 
-def _is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
+def is_after_training(forecaster: TrainedModel, series: Series) -> np.ndarray:
     """Return which rows (N,) are later than the last training row; none if their times cannot be compared with it."""
     index = pd.DatetimeIndex(series.frame.index)
     clock = forecaster.contract.clock

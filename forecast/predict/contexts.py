@@ -1,6 +1,6 @@
 """A trained model, and its input tensors for a checked series."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from forecast.model.informer import Informer
 from forecast.model.original_units import Context
 from forecast.model.presets import Sizes
 from forecast.predict.exported import Exported
-from forecast.predict.facts import ModelFacts, check_manifest, forms_of_run
+from forecast.predict.facts import ModelFacts, calibration_of_text, check_manifest, forms_of_run
 from forecast.predict.forecast import Question
 from forecast.predict.known import gather_known, with_unread
 from forecast.predict.shown import Shown
@@ -32,7 +32,7 @@ from forecast.tables.repair import Policies
 from forecast.tables.series import Ahead, Series
 
 Model = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-"""Maps the fields of a `Context` to the forecast (B, h, C_out), float64, original units.
+"""Maps the fields of a `Context` to the forecast (B, h, C_out), float64, original units; for a panel both are z-scores.
 
 A model of quantiles gives all of them, (B, h, C_out, K).
 """
@@ -40,7 +40,12 @@ A model of quantiles gives all of them, (B, h, C_out, K).
 
 def is_of_panel(run: Path) -> bool:
     """Return whether a run folder has a model of many series."""
-    data = Run(run).manifest().get("data")
+    return has_ids(Run(run).manifest())
+
+
+def has_ids(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a manifest describes a model of many series."""
+    data = manifest.get("data")
     return isinstance(data, dict) and bool(data.get("id_columns"))
 
 
@@ -88,6 +93,12 @@ class TrainedModel(Shown):
             network = transplanted(run, attention)
         forms = partial(forms_of_run, run.path, attention=attention)
         return cls.of_manifest(run.manifest(), partial(model, network), run.path / MANIFEST, forms, attention)
+
+    @classmethod
+    def of_exported(cls, exported: Exported, path: Path) -> Self:
+        """Return the trained model in an opened file, read from `path`."""
+        forms = partial(calibration_of_text, exported.calibration, path)
+        return cls.of_manifest(exported.facts, lambda _: exported, path, forms)
 
     @property
     def result(self) -> dict[str, Any]:
@@ -153,6 +164,12 @@ class TrainedModel(Shown):
         return self.contract.least_context or self.context_length
 
     @property
+    def unlimited(self) -> Self:
+        """The same model, which reads all rows of a table although training read its last ones."""
+        reading = replace(self.contract.reading, last_rows=None)
+        return replace(self, contract=replace(self.contract, reading=reading))
+
+    @property
     def columns(self) -> list[str]:
         """Columns that an input must have."""
         return self.contract.columns
@@ -166,6 +183,17 @@ class TrainedModel(Shown):
     def batch(self) -> int | None:
         """Number of windows per call of the model; None: any."""
         return self.model.batch if isinstance(self.model, Exported) else None
+
+    @property
+    def hides_steps(self) -> bool:
+        """Whether steps of a look-back may be hidden from the model, since they have no value."""
+        return self.policies.masks_past or self.least_context < self.context_length
+
+    def outputs(self, windows: Context) -> Tensor:
+        """Return the output of the model for windows, one at a time if it was exported so."""
+        if self.batch is None:
+            return self.model(*windows)
+        return torch.cat([self.model(*windows.rows(slice(row, row + 1))) for row in range(len(windows.past))])
 
     @property
     def target_scale(self) -> Tensor:

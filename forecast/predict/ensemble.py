@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from forecast.common.errors import InputError
-from forecast.predict.contexts import TrainedModel, is_of_panel
-from forecast.predict.exported import FORMATS
+from forecast.predict.contexts import TrainedModel, has_ids, is_of_panel
+from forecast.predict.explanation import Explained, mean_explained
+from forecast.predict.exported import FORMATS, open_exported
 from forecast.predict.forecast import Forecast, Question, mean_of
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.history import Origins
@@ -142,6 +143,15 @@ class Ensemble(Shown):
         history = reader.history(frame, origins, source)
         return Rolling(history, partial(blocks_of_series, self.answers, history, question))
 
+    def explain(self, frame: Any, known: Any = None, target: str | None = None) -> pd.DataFrame:
+        """Return the contributions to the mean forecast after `frame`; see `Forecaster.explain`."""
+        several = [member.explained(member.series_of(frame, known)) for member in self.members]
+        return mean_explained(several).table(target)
+
+    def explained(self, series: Series) -> Explained:
+        """Return the mean of the members' point forecasts after a checked series, to be explained."""
+        return mean_explained([member.explained(series) for member in self.members])
+
     def check_question(self, question: Question) -> None:
         """Raise InputError if a member cannot answer a question."""
         for member in self.members:
@@ -250,8 +260,22 @@ def load(path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Forec
         return mean_of_runs(paths, None if others else Path(path))
     place = Path(paths[0])
     if str(path) != "latest" and place.suffix in FORMATS and not place.is_dir():
-        return Forecaster.load_exported(place)
+        return load_exported(place)
     return load_run(Run.open(paths[0]).path)
+
+
+def load_exported(path: Path, run: str | os.PathLike[str] | None = None) -> Forecaster | PanelForecaster:
+    """Load the model, of one series or of many, in an .onnx or .pt2 file written by `python -m forecast.export`.
+
+    Raises
+    ------
+    InputError
+        If the file is invalid, a package that opens it is missing, or it was not exported from `run`.
+    """
+    exported = open_exported(path)
+    if run is not None:
+        exported.check_made_from(Run.open(run))
+    return (PanelForecaster if has_ids(exported.facts) else Forecaster).of_exported(exported, path)
 
 
 def load_run(folder: Path, attention: str | None = None) -> Forecaster | PanelForecaster:

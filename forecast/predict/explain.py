@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Say what each column, each part of the past and each known column contributed to one forecast: "
         "Shapley values, which sum to the forecast minus a reference, the forecast from a flat past.",
     )
-    parser.add_argument("--run", default="latest", help="folder of a finished run (default: latest)")
+    parser.add_argument("--run", default="latest", help="folder of a finished run or ensemble (default: latest)")
     parser.add_argument("--input", required=True, type=Path, help="CSV or Parquet file with the columns of training")
     parser.add_argument(
         "--known", action="append", default=[], type=Path, help="file with known covariates of the horizon"
@@ -74,13 +74,11 @@ def explain(
 
 
 def _explained(run: str, source: Path, known: Sequence[Path], ids: Sequence[str]) -> "Explained":
-    from forecast.predict.ensemble import Ensemble, load
+    from forecast.predict.ensemble import load
     from forecast.predict.panel import PanelForecaster
     from forecast.runs.run import Run
 
     model = load(Run.open_and_say(run).path if run == "latest" else run)
-    if isinstance(model, Ensemble):
-        raise InputError(f"--run {run}: is an ensemble: explain one of its runs")
     if isinstance(model, PanelForecaster):
         return model.explained(model.read(source, known, ids))
     if ids:

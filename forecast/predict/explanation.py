@@ -1,7 +1,7 @@
 """The contribution of each column, each part of the past and each known column to one forecast."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -45,12 +45,14 @@ class Explained:
     """A forecast to explain: the `context` of one window, and a model that maps windows to forecasts (B, h, C_out).
 
     Over a backtest, a panel has a window for each series of an origin, and the model maps any number of such windows.
+    The mean over this model and the `others`, whose look-backs are no longer, is explained.
     """
 
     contract: DataContract
     context: Context
     dates: pd.DatetimeIndex
     forward: Callable[[Context], Tensor]
+    others: "tuple[Explained, ...]" = ()
 
     def table(self, target: str | None = None) -> pd.DataFrame:
         """Return the contributions to the forecast of a target; None: the first.
@@ -67,16 +69,9 @@ class Explained:
         )
 
     def _view(self, view: str, parts: Sequence[Part], target: int) -> pd.DataFrame:
-        past, known = (
-            torch.from_numpy(np.stack([getattr(part, name) for part in parts])) for name in ("past", "known")
-        )
-        size = max(1, CELLS // self.context.past.numel())
-
         def game(coalitions: np.ndarray) -> np.ndarray:
-            chosen = torch.from_numpy(coalitions)
-            with torch.inference_mode():
-                values = [self.forward(self._mixed(part, past, known))[..., target] for part in chosen.split(size)]
-            return torch.cat(values).double().numpy()
+            each = [model._values(coalitions, parts, target) for model in (self, *self.others)]
+            return np.asarray(np.mean(each, axis=0))
 
         shares = shapley(game, len(parts), max(4, min(PAIRS, 16 * PAIRS // self.context.past.shape[2])))
         rows = [(REFERENCE, shares.empty, np.zeros_like(shares.empty))]
@@ -85,6 +80,16 @@ class Explained:
             pd.DataFrame({"by": view, "part": name, "time": self.dates, "contribution": value, "error": error})
             for name, value, error in rows
         )
+
+    def _values(self, coalitions: np.ndarray, parts: Sequence[Part], target: int) -> np.ndarray:
+        """Return the forecasts of a target (B, h) in which the parts of each coalition (B, n) have their values."""
+        length = self.context.past.shape[1]
+        past = torch.from_numpy(np.stack([part.past[-length:] for part in parts]))
+        known = torch.from_numpy(np.stack([part.known for part in parts]))
+        several = torch.from_numpy(coalitions).split(max(1, CELLS // self.context.past.numel()))
+        with torch.inference_mode():
+            values = [self.forward(self._mixed(chosen, past, known))[..., target] for chosen in several]
+        return torch.cat(values).double().numpy()
 
     def _mixed(self, chosen: Tensor, past: Tensor, known: Tensor) -> Context:
         """Return the windows in which the chosen parts (B, n) have their values, and the others the reference."""
@@ -153,6 +158,18 @@ class Explained:
             past[start:stop] = True
             parts.append(Part(f"{times[start]} to {times[stop - 1]}", past, known))
         return [*parts, *self._known()]
+
+
+def mean_explained(several: Sequence[Explained]) -> Explained:
+    """Return the mean of forecasts of the same steps by several models, to be explained.
+
+    The contributions to a mean are the means of the contributions. The longest look-back has the parts of the past.
+    """
+    first, *others = sorted(several, key=lambda each: -each.context.past.shape[1])
+    inputs = [(each.contract.layout.num_calendar, each.context.past_known.shape[2]) for each in several]
+    if len(set(inputs)) > 1:
+        raise InputError("the runs of the ensemble have other calendar inputs or holidays: explain one of them")
+    return replace(first, others=tuple(others))
 
 
 def borders_of(length: int, season: int) -> list[int]:

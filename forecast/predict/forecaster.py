@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,6 @@ from forecast.model.original_units import OriginalUnits
 from forecast.predict.answer import answers, explained, known_warnings, warnings_of
 from forecast.predict.contexts import Model, TrainedModel, is_of_panel
 from forecast.predict.explanation import Explained
-from forecast.predict.exported import open_exported
-from forecast.predict.facts import calibration_of_text
 from forecast.predict.forecast import Forecast, Question
 from forecast.predict.history import History, Origins, before, read_history
 from forecast.predict.input import ENDS_IN_GAP, read_as_trained, read_input, with_known, without_training_options
@@ -94,21 +91,6 @@ class Forecaster(TrainedModel):
             return OriginalUnits(network, torch.tensor(scaler.mean), torch.tensor(scaler.scale)).eval()
 
         return cls.of_run(run, attention, model)
-
-    @classmethod
-    def load_exported(cls, path: Path, run: str | os.PathLike[str] | None = None) -> "Forecaster":
-        """Load an .onnx or .pt2 file written by `python -m forecast.export`.
-
-        Raises
-        ------
-        InputError
-            If the file is invalid, a package that opens it is missing, or it was not exported from `run`.
-        """
-        exported = open_exported(path)
-        if run is not None:
-            exported.check_made_from(Run.open(run))
-        forms = partial(calibration_of_text, exported.calibration, path)
-        return cls.of_manifest(exported.facts, lambda _: exported, path, forms)
 
     def read(self, path: str | os.PathLike[str], known: Sequence[str | os.PathLike[str]] = ()) -> Series:
         """Read a file, checked and repaired as in training; raise InputError if it does not fit.
@@ -304,9 +286,7 @@ class Forecaster(TrainedModel):
 
     def history(self, frame: pd.DataFrame, origins: Origins, source: str = "the frame") -> History:
         """Return the table of a backtest; the limit of rows of training holds before each origin."""
-        reading = replace(self.contract.reading, last_rows=None)
-        unlimited = replace(self, contract=replace(self.contract, reading=reading))
-        return read_history(self, unlimited.checked, self._table(frame), origins, source)
+        return read_history(self, self.unlimited.checked, self._table(frame), origins, source)
 
     def forecast(
         self, frame: pd.DataFrame | pd.Series | Series, known: pd.DataFrame | None, question: Question

@@ -54,9 +54,12 @@ def ids_of(series: Series) -> Ids:
 
 
 def reading_as_trained(contract: DataContract, frame: pd.DataFrame, time_column: str | None) -> Reading:
-    """Return how to read a table with this time column as in training."""
+    """Return how to read a table with this time column as in training; its last rows include a look-back."""
+    last_rows = contract.reading.last_rows
     return replace(
         contract.reading,
+        last_rows=None if last_rows is None else max(last_rows, contract.context_length),
+        fewer_allowed=True,
         time_column=time_column,
         time_format=contract.reading.time_format.fitting(frame, time_column),
         empty_labels=[name for name in contract.encoder.empty_labels if name not in contract.unread],
@@ -185,12 +188,9 @@ def _ends_in_gap(contract: DataContract, series: Series) -> list[str]:
 
 def _at_frequency(contract: DataContract, frame: pd.DataFrame, source: str, time_column: str | None) -> Series:
     """Return the series at the frequency of training; rows may fit another frequency as well."""
-    last_rows, length = contract.reading.last_rows, contract.context_length
     reading = replace(
         reading_as_trained(contract, frame, time_column),
-        last_rows=None if last_rows is None else max(last_rows, length),
-        fewer_allowed=True,
-        kept_rows=length if contract.policies.masks_past else 0,
+        kept_rows=contract.context_length if contract.policies.masks_past else 0,
     )
 
     def read(frequency: str | None) -> Series:

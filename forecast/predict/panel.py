@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,12 @@ from forecast.data.calendar import seasonal_period
 from forecast.data.scaler import SeriesScaler
 from forecast.evaluation.adaptive import stretched
 from forecast.evaluation.intervals import middle
-from forecast.model.informer import Informer
+from forecast.evaluation.limits import WindowLimits
 from forecast.model.normalization import window_spread
-from forecast.model.original_units import Context
+from forecast.model.original_units import Context, ZScores
 from forecast.predict.answer import seasonal_naive
 from forecast.predict.contexts import TrainedModel, is_of_panel
-from forecast.predict.explanation import Explained
+from forecast.predict.explanation import Explained, mean_explained
 from forecast.predict.forecast import PanelForecast, Question, joined, mean_of_panels
 from forecast.predict.history import History, Origins, around, read_history
 from forecast.predict.input import (
@@ -36,7 +36,8 @@ from forecast.predict.input import (
     without_training_options,
 )
 from forecast.predict.known import series_with_unread
-from forecast.predict.panel_inputs import PanelInputs
+from forecast.predict.panel_errors import recent_sizes
+from forecast.predict.panel_inputs import PanelInputs, Units
 from forecast.predict.rolling import Block, Rolling
 from forecast.predict.scores import panel_scores
 from forecast.runs.run import Run
@@ -54,22 +55,6 @@ BATCH = 256
 """Series that are forecast together."""
 
 
-class Units(NamedTuple):
-    """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any.
-
-    `codes` (S,) are their places in training, -1 for a new one.
-    """
-
-    mean: Tensor
-    scale: Tensor
-    codes: Tensor
-    static: Tensor | None
-
-    def at(self, places: Tensor) -> "Units":
-        """Return the units of the series at places (B,)."""
-        return Units._make(None if part is None else part[places] for part in self)
-
-
 @dataclass(frozen=True, repr=False)
 class PanelForecaster(TrainedModel):
     """Trained model of many series that forecasts long tables in original units; `forecast.load` returns one.
@@ -80,7 +65,6 @@ class PanelForecaster(TrainedModel):
         Models of other runs on the same data: the forecast is the mean of all.
     """
 
-    model: Informer
     others: "tuple[PanelForecaster, ...]" = field(default=(), repr=False)
 
     @classmethod
@@ -91,7 +75,7 @@ class PanelForecaster(TrainedModel):
             raise InputError(
                 f"{run.path}: a model of one series, which a model of a long table cannot be averaged with"
             )
-        return cls.of_run(run, attention, lambda network, _: network)
+        return cls.of_run(run, attention, lambda network, _: ZScores(network).eval())
 
     @property
     def members(self) -> "tuple[PanelForecaster, ...]":
@@ -131,6 +115,7 @@ class PanelForecaster(TrainedModel):
         *,
         levels: Sequence[float] = (),
         quantile: float | None = None,
+        adaptive: bool = False,
         ids: Wanted = (),
         beyond_training: bool = False,
     ) -> pd.DataFrame:
@@ -145,6 +130,9 @@ class PanelForecaster(TrainedModel):
             Long table with the known covariates of the horizon, if `frame` does not have them.
         levels, quantile, beyond_training
             As for `Forecaster.predict`.
+        adaptive
+            Let intervals follow the errors of the latest forecasts of each series, computed within `frame`. A series
+            without enough rows after training is refused.
         ids
             The series to forecast: one id or several, as text or numbers; of several id columns tuples, or text with
             the labels joined by commas. Empty: all.
@@ -163,7 +151,7 @@ class PanelForecaster(TrainedModel):
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         """
-        question = Question(tuple(levels), quantile, False, beyond_training)
+        question = Question(tuple(levels), quantile, adaptive, beyond_training)
         series = self._series(frame, known, ids)
         for note in self._news(series):
             warnings.warn(note, UserWarning, stacklevel=2)
@@ -255,11 +243,9 @@ class PanelForecaster(TrainedModel):
     def explained(self, series: Series) -> Explained:
         """Return the point forecast of the only series of a checked panel, to be explained."""
         ids = ids_of(series)
-        if self.others:
-            raise InputError("an ensemble: the forecast of one run is explained: name one")
         if len(ids) != 1:
             raise InputError(f"--ids: {len(ids):,} series: the forecast of one is explained: name one with --ids")
-        return self._explained(series, ids.offsets[1:])
+        return mean_explained([member._explained(series, ids.offsets[1:]) for member in self.members])
 
     def _explained(self, series: Series, stops: np.ndarray) -> Explained:
         """Return the point forecasts of a panel from the rows `stops` (S,), to be explained."""
@@ -276,13 +262,16 @@ class PanelForecaster(TrainedModel):
     def rolling(self, frame: pd.DataFrame, origins: Origins, question: Question, source: str = "the frame") -> Rolling:
         """Return the forecasts of `backtest`, which are computed on demand."""
         self.check_question(question)
-        history = read_history(self, self.checked, frame, origins, source)
+        history = read_history(self, self.unlimited.checked, frame, origins, source)
 
         def explained(place: int) -> tuple[Sequence[Id], Explained]:
             series, stops = around(history, place, history.ready(place))
             return ids_of(series).names, self._explained(series, stops)
 
-        return Rolling(history, lambda places: [self._block(history, place, question) for place in places], explained)
+        def blocks(places: Sequence[int]) -> list[Block]:
+            return [self._block(history, place, question) for place in places]
+
+        return Rolling(history, blocks, None if self.others else explained)
 
     def _block(self, history: History, place: int, question: Question) -> Block:
         """Return the forecasts from a place of the grid, of the series that have enough rows before it."""
@@ -393,6 +382,8 @@ class PanelForecaster(TrainedModel):
         ids = ids_of(series)
         inputs = PanelInputs.of(self, series, stops, beyond_training=question.beyond_training)
         units = self.units_of(series, stops)
+        if question.adaptive:
+            units = units._replace(recent=recent_sizes(self, self.residuals_from, series, stops))
         size = len(ids) if batch is None else -(-len(ids) // batch) * batch
         places = torch.arange(size).clamp(max=len(ids) - 1).split(batch or BATCH)
         found = [self._quantiles(inputs.at(part.numpy()), units.at(part), question) for part in places]
@@ -411,6 +402,29 @@ class PanelForecaster(TrainedModel):
         point = limited[..., 0] if question.quantile is None else limited[..., -1]
         naive = seasonal_naive(series, stops, self.targets, seasonal_period(self.frequency), self.horizon)
         return PanelForecast(ids, dates, point, naive, self.targets, self.time_column, ends)
+
+    def windows_at(self, series: Series, stops: np.ndarray) -> Context:
+        """Return the inputs of the network for the forecasts from the rows `stops` (S,) on, one of each series."""
+        inputs = PanelInputs.of(self, series, stops, beyond_training=True)
+        return self._scaled(inputs.at(np.arange(len(stops))), self.units_of(series, stops))
+
+    @torch.inference_mode()
+    def residuals_from(self, series: Series, stops: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return the truth minus the point forecast from the rows `stops` (S,) on, (S, h, C), and the spread (S, 1, C).
+
+        Both are z-scores. A residual is NaN where the truth was not measured.
+        """
+        inputs, units = PanelInputs.of(self, series, stops, beyond_training=True), self.units_of(series, stops)
+        rows = stops[:, None] + np.arange(self.horizon)
+        truth = torch.from_numpy(series.measured[self.targets].to_numpy(np.float64)[rows])
+        residuals, spreads = [], []
+        for part in torch.arange(len(stops)).split(BATCH):
+            own = units.at(part)
+            output, spread, _ = self._output(inputs.at(part.numpy()), own)
+            mean, scale = (each[:, None, : len(self.targets)] for each in (own.mean, own.scale))
+            residuals.append(((truth[part] - mean) / scale).float() - middle(output))
+            spreads.append(spread)
+        return torch.cat(residuals), torch.cat(spreads)
 
     def units_of(self, series: Series, stops: np.ndarray) -> Units:
         """Return the units of the series of a panel: of training, or of the rows before `stops` (S,) for a new one."""
@@ -431,27 +445,32 @@ class PanelForecaster(TrainedModel):
     def _code(self) -> dict[Id, int]:
         return {name: place for place, name in enumerate(self.scales.names)}
 
-    def _quantiles(self, inputs: Context, units: Units, question: Question) -> Tensor:
-        """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
-        count, observed = len(self.targets), inputs.past_observed
+    def _scaled(self, inputs: Context, units: Units) -> Context:
+        """Return the inputs of the network for some series: z-scores, and static inputs beside the known ones."""
         past = ((inputs.past - units.mean[:, None]) / units.scale[:, None]).float()
         future = inputs.future_known
         if units.static is not None:
             future = torch.cat([future, units.static[:, None].expand(-1, self.horizon, -1)], 2)
-        network = self.model
-        forward = network.forward_quantiles if network.levels else network
-        output = forward(past, inputs.past_known, future, observed)
+        return inputs._replace(past=past, future_known=future)
+
+    def _output(self, inputs: Context, units: Units) -> tuple[Tensor, Tensor, WindowLimits]:
+        """Return the output of the network for some series, their spread (B, 1, C), and their limits, all z-scores."""
+        count, windows = len(self.targets), self._scaled(inputs, units)
+        past, observed, output = windows.past, windows.past_observed, self.outputs(windows)
         seen = None if observed is None else observed[..., :count]
         scaled = self.facts.limits.scaled(units.mean[:, :count].numpy(), units.scale[:, :count].numpy())
         limits = scaled.at(past[..., :count], seen, self.horizon, torch.arange(len(past)), inputs.future_known)
-        output = limits.clip(output)
+        return limits.clip(output), window_spread(past[..., :count], seen), limits
+
+    def _quantiles(self, inputs: Context, units: Units, question: Question) -> Tensor:
+        """Return the point forecast and the quantiles of a question for some series, z-scores, (B, h, C, 1 + Q)."""
+        output, spread, limits = self._output(inputs, units)
         point = middle(output)
         if question.is_plain:
             return point[..., None]
-        spread = window_spread(past[..., :count], seen)
         near, form = limits.near(point, spread), self.forms.adaptive
         if form is not None:
-            own = form.of_series(units.codes)
+            own = form.of_series(units.codes, units.recent)
             output, spread = stretched(output, own), spread * own
         quantiles = self.forms.default.each_quantile(output, spread, question.quantiles)
         ended = [near.end(*pair) for pair in zip(quantiles, question.quantiles, strict=True)]

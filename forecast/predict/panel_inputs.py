@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from torch import Tensor
 
 from forecast.data.calendar import common_grid, earlier_index, future_index
 from forecast.data.holidays import Places
@@ -18,6 +20,24 @@ from forecast.predict.known import SHOWN, MissingKnown, comparable_times
 from forecast.tables.labels import EMPTY, decode_labels
 from forecast.tables.panel import Ids
 from forecast.tables.series import Ahead, Series
+
+
+class Units(NamedTuple):
+    """Mean and deviation of S series, (S, C_in), float64, original units, and their static inputs (S, K), if any.
+
+    `codes` (S,) are their places in training, -1 for a new one. `recent` (S, 1, C) is the relative size of their latest
+    errors, if intervals follow them.
+    """
+
+    mean: Tensor
+    scale: Tensor
+    codes: Tensor
+    static: Tensor | None
+    recent: Tensor | None = None
+
+    def at(self, places: Tensor) -> "Units":
+        """Return the units of the series at places (B,)."""
+        return Units._make(None if part is None else part[places] for part in self)
 
 
 @dataclass(frozen=True)
@@ -76,7 +96,7 @@ class PanelInputs:
         at = None if self.places is None else self.places.at(of)
         known = torch.from_numpy(contract.known_inputs(times, whole, labels, at))
         observed = None
-        if contract.policies.masks_past or model.least_context < length:
+        if model.hides_steps:
             seen = inside[..., None].repeat(len(model.channels), 2)
             if contract.policies.masks_past and (mask := series.observed_of(model.channels)) is not None:
                 seen &= mask[rows]

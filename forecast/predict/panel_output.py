@@ -13,6 +13,7 @@ from forecast.common.files import write_json
 from forecast.common.pictures import SHEET, best_median_worst, draw_sheet, mean_errors
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.evaluation.coverage import calibrating_windows, coverage_warnings
+from forecast.predict.answer import USELESS
 from forecast.predict.forecast import PanelForecast, Question
 from forecast.predict.input import ids_of
 from forecast.predict.output import intervals_words, program_version, scores_of, sidecar_of, value_name
@@ -20,6 +21,12 @@ from forecast.predict.panel import PanelForecaster
 from forecast.predict.plot import panel_lines
 from forecast.tables.series import Series, only
 from forecast.tables.writing import is_workbook, write_table
+
+FORMS = {
+    "adaptive": "as wide as the errors of the latest forecasts of each series say",
+    "plain": f"plain form: {USELESS}",
+}
+"""How intervals that were asked to follow recent errors do so, by their form."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,14 @@ class PanelOutcome:
             return None
         calibration = self.forecaster.facts.calibration
         windows = f"calibrated on {calibrating_windows(calibration)}"
-        return intervals_words(self.question.levels, [calibration], windows)
+        words = intervals_words(self.question.levels, [calibration], windows)
+        return f"{words}; {FORMS[self._form()]}" if self.question.adaptive else words
+
+    def _form(self) -> str:
+        """Return the form of the intervals, one of `FORMS` or "by series"."""
+        if self.forecaster.forms.adaptive is None:
+            return "plain"
+        return "adaptive" if self.question.adaptive else "by series"
 
     def ended_earlier(self) -> str | None:
         """Return how many series end before the latest time; None if all end together."""
@@ -86,8 +100,7 @@ class PanelOutcome:
         season = seasonal_period(model.frequency)
         intervals = None
         if not self.question.is_plain:
-            form = "plain" if model.forms.adaptive is None else "by series"
-            intervals = {"calibration": facts.calibration, "form": form}
+            intervals = {"calibration": facts.calibration, "form": self._form()}
         return {
             "program": program_version(),
             "models": [{"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members],

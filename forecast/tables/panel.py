@@ -289,6 +289,26 @@ def usable_rows(draft: Draft, coded: Coded) -> tuple[np.ndarray, np.ndarray, tup
     return inside, ahead, tuple(notes)
 
 
+def last_rows_of_each(draft: Draft, coded: Coded) -> tuple[Draft, Coded]:
+    """Return the last rows of each id by time, as many as the reading keeps, and a note on the others."""
+    count, codes = draft.reading.last_rows, coded.codes
+    if count is None:
+        return draft, coded
+    lengths = np.bincount(codes, minlength=len(coded.names))
+    if count > lengths.max() and not draft.reading.fewer_allowed:
+        raise InputError(
+            f"{draft.source}: data.last_rows={count}: the longest series has {lengths.max():,} rows: lower it, or set "
+            "null"
+        )
+    order = np.lexsort((draft.times.asi8, codes))
+    before_end = np.cumsum(lengths)[codes[order]] - np.arange(len(codes))
+    kept = np.zeros(len(codes), dtype=bool)
+    kept[order[before_end <= count]] = True
+    left_out, series = int((~kept).sum()), int((lengths > count).sum())
+    note = f"the first {counted(left_out, 'row')} of {series:,} series left out: data.last_rows={count}"
+    return draft.kept(kept).noted("rows", [note] if left_out else []), coded.at(kept)
+
+
 def panel_step(draft: Draft, piece: Piece, coded: Coded) -> tuple[Piece, str, tuple[str, ...]]:
     """Return the rows, the step of the series with the most rows, or the one that is named, and notes on it."""
     step, fills = draft.reading.step, draft.reading.policies.fills

@@ -41,6 +41,7 @@ from forecast.tables.panel import (
     Ids,
     buckets_of_panel,
     first_cells,
+    last_rows_of_each,
     on_grid,
     panel_step,
     read_ids,
@@ -314,8 +315,6 @@ def _of_one_id(draft: Draft) -> Draft:
 def _panel(draft: Draft, coded: Coded) -> Series:
     """Return the series of a panel, in the order of their ids."""
     reading, source = draft.reading, draft.source
-    if reading.last_rows is not None:
-        raise InputError(f"data.last_rows={reading.last_rows}: not for a table with data.id_columns: set it to null")
     draft, static = _with_static(draft, coded)
     regions = regions_of(draft, coded)
     draft = with_labels(draft)
@@ -323,7 +322,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     if not inside.any():
         raise InputError(f"{source}: no target has a value in any row: add values, or correct data.targets")
     known, beyond = draft.roles.known, (draft.kept(after), coded.at(after))
-    draft, coded = draft.kept(inside), coded.at(inside)
+    draft, coded = last_rows_of_each(draft.kept(inside), coded.at(inside))
     values, flaws = numbers_of(draft)
     refuse_with_ids([*draft.flaws, *flaws], coded, draft.rows)
     ahead = (_known(beyond[0], known, beyond[1]),) if known and after.any() else ()
@@ -343,7 +342,7 @@ def _panel(draft: Draft, coded: Coded) -> Series:
     notes = (*doubled, *bucketed, *cut, *named, *read_as)
     draft = replace(draft, labels=labels)
     unread = tuple(name for name in draft.unused if name != reading.region)
-    series = _series(draft, filled, step, notes, ahead=ahead, unread=unread, ids=ids)
+    series = _series(draft, filled, step, notes, ahead=ahead, unread=unread, last_rows=reading.last_rows, ids=ids)
     return replace(series, notes=(line, *series.notes))
 
 

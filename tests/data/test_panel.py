@@ -248,9 +248,25 @@ def test_no_window_at_all_is_one_line() -> None:
         make(long_table({"a": 9, "b": 8}), drops_short=True)
 
 
-def test_a_first_origin_is_refused() -> None:
-    with pytest.raises(InputError, match=r"first_origin: not for a table with data.id_columns"):
-        make(long_table(LENGTHS), first_origin=20)
+@pytest.mark.parametrize("split_by", ["date", "end"])
+@pytest.mark.parametrize("context_length", [CONTEXT, 60])
+def test_no_training_target_is_before_the_first_origin(split_by: str, context_length: int) -> None:
+    table = long_table(LENGTHS, ends_alike=True)
+    every, later = (
+        make(table, split_by=split_by, context_length=context_length, first_origin=first) for first in (None, 70)
+    )
+    targets, kept = (data.parts["train"].steps + context_length for data in (every, later))
+    assert int(targets.min()) == LEAST
+    assert torch.equal(kept, targets[targets >= 70])
+    for part in ("validation", "test"):
+        assert torch.equal(every.parts[part].starts, later.parts[part].starts)
+    assert every.series_scaler.to_dict() == later.series_scaler.to_dict()
+
+
+@pytest.mark.parametrize(("first", "words"), [(5, "set at least 6"), (117, "set at most 116")])
+def test_a_first_origin_without_a_window_is_refused_with_its_bound(first: int, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make(long_table(LENGTHS), first_origin=first)
 
 
 POISONS: dict[str, tuple[str, Any]] = {

@@ -9,7 +9,6 @@ import pytest
 
 from forecast.benchmark.__main__ import main as benchmark
 from forecast.common.files import read_json, sha256
-from forecast.export.__main__ import main as export
 from forecast.predict.__main__ import predict
 from forecast.predict.ensemble import load
 from forecast.report.__main__ import main as report
@@ -112,15 +111,12 @@ def test_a_report_reads_a_panel(panel_run: TinyRun, tmp_path: Path, capsys: pyte
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["export", "latency"])
-def test_a_command_that_takes_one_series_refuses_a_panel(
-    panel_run: TinyRun, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_the_benchmark_of_latency_refuses_a_panel(
+    panel_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = snapshot(tmp_path)
-    words = ["--run", str(panel_run.path), "--output", str(tmp_path / "model.pt2")]
-    code = export(words) if command == "export" else benchmark(["latency", *words])
+    assert benchmark(["latency", "--run", str(panel_run.path), "--output", str(tmp_path / "times")]) == 2
     error = capsys.readouterr().err
-    assert code == 2
     assert "a model of a long table" in error
     assert error.count("\n") == 1
     assert snapshot(tmp_path) == before

@@ -14,11 +14,12 @@ import forecast
 from forecast.common.errors import InputError
 from forecast.data.known import KnownEncoder
 from forecast.export.__main__ import main as export
-from forecast.export.parity import random_series, series_of, windows_of
+from forecast.export.parity import random_series, series_of, windows_of, windows_of_panel
 from forecast.predict import exported as extra
 from forecast.predict.__main__ import main as predict
 from forecast.predict.exported import sealed
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.panel import PanelForecaster
 from forecast.runs.run import Run
 from forecast.tables.repair import Policies
 from forecast.tables.times.clock import Clock
@@ -26,6 +27,7 @@ from forecast.training.train import train
 from tests.conftest import TinyRun
 from tests.support.contracts import with_contract
 from tests.support.forecasts import dated
+from tests.support.panels import stores
 from tests.support.small import CONTEXT, HORIZON, ROOT, quick, rewrite, snapshot, write
 
 pytestmark = pytest.mark.usefixtures("graph_once")
@@ -131,7 +133,60 @@ def test_a_run_that_masks_gaps_is_exported_with_past_observed(tmp_path: Path, ti
     pd.testing.assert_frame_equal(there, here, rtol=1e-6)
 
 
+@pytest.mark.slow
+def test_the_file_of_a_panel_forecasts_like_its_run(
+    panel_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = stores().assign(region=lambda rows: np.where(rows["store"] % 2 == 0, "north", "south"))
+    source, path = write(tmp_path / "stores.csv", table), tmp_path / "model.pt2"
+    words = [*panel_run.words, f"data.path={source}", "data.id_embedding=true", "loss=quantile"]
+    run, _ = train(quick(tmp_path / "outputs", *words, "training.max_steps=2", "model.encoder_layers=1"))
+    capsys.readouterr()
+    assert export(["--run", str(run.path), "--input", str(source), "--output", str(path)]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "any batch size, float32 z-scores of each series" in first
+    assert second.endswith(f"(bound 1e-04) over 20 windows of {source}")
+    there, here = forecast.load(path), forecast.load(run.path)
+    assert isinstance(there, PanelForecaster)
+    pd.testing.assert_frame_equal(there.predict(table, levels=[80]), here.predict(table, levels=[80]), rtol=1e-5)
+    new = table[table["store"] == 4].assign(store=11)
+    with pytest.warns(UserWarning, match="1 of 1 series were not in training"):
+        pd.testing.assert_frame_equal(there.predict(new), here.predict(new), rtol=1e-5)
+    output = tmp_path / "next.csv"
+    words = ["--model", str(path), "--run", str(run.path), "--input", str(source), "--output", str(output)]
+    assert predict([*words, "--levels", "80", "--adaptive"]) == 0
+    assert len(pd.read_csv(output)) == 10 * HORIZON
+
+
 # --- comparison
+
+
+def test_the_windows_of_a_panel_are_the_first_and_the_last_of_its_series(panel_run: TinyRun) -> None:
+    model = PanelForecaster.load(panel_run.path)
+    windows = windows_of_panel(model.checked(stores(), "the frame"), model, 6)
+    past, observed = windows.past[..., 0], windows.past_observed
+    assert observed is not None
+    assert observed.sum((1, 2)).tolist() == [model.least_context] * 3 + [CONTEXT] * 3
+    for place, store in enumerate((1, 5, 10)):
+        sales = stores(future=False).query("store == @store")["sales"].to_numpy()
+        code = model.scales.names.index((str(store),))
+        scaled = (sales - model.scales.mean[code]) / model.scales.scale[code]
+        np.testing.assert_allclose(past[place, -model.least_context :], scaled[: model.least_context], rtol=1e-5)
+        np.testing.assert_allclose(past[3 + place], scaled[-HORIZON - CONTEXT : -HORIZON], rtol=1e-5)
+
+
+def test_a_panel_whose_file_is_elsewhere_is_refused(
+    panel_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--run", str(panel_run.path), "--output", str(tmp_path / "model.pt2")]
+    assert export(words) == 2
+    error = one_line(capsys)
+    assert error.startswith("error: no rows of many series to compare on: the file of ")
+    assert error.endswith("is not in data/ or FORECAST_DATA_DIR: use --input to compare on it\n")
+    short = write(tmp_path / "short.csv", stores().groupby("store").head(HORIZON + 5))
+    assert export([*words, "--input", str(short)]) == 2
+    assert "a comparison needs a series of 24 rows, the longest has 17: give more rows" in one_line(capsys)
+    assert [path.name for path in tmp_path.iterdir()] == ["short.csv"]
 
 
 def test_windows_are_evenly_spaced_and_include_the_last(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """`forecast explain`: contributions that sum to the forecast minus its reference."""
 
+import copy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,12 @@ from torch import Tensor
 import forecast
 from forecast.common.errors import InputError
 from forecast.model.original_units import Context
+from forecast.predict.ensemble import Ensemble
 from forecast.predict.explain import main
-from forecast.predict.explanation import Explained, borders_of
+from forecast.predict.explanation import Explained, borders_of, mean_explained
+from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
+from forecast.predict.history import Origins
 from forecast.predict.panel import PanelForecaster
 from tests.conftest import TinyRun
 from tests.support.contracts import contract_of
@@ -50,15 +55,46 @@ def test_the_contributions_of_a_panel_sum_to_its_forecast(panel_run: TinyRun) ->
         model.explain(stores(), ())
 
 
+def same_mean(found: pd.DataFrame, *each: pd.DataFrame) -> None:
+    """Assert that a table has the means of the contributions of several."""
+    assert found[["by", "part", "time"]].equals(each[0][["by", "part", "time"]])
+    mean, own = sum(table["contribution"] for table in each) / len(each), each[0]["contribution"]
+    np.testing.assert_allclose(found["contribution"], mean, rtol=0, atol=1e-6 * own.abs().max())
+    assert (mean - own).abs().max() > 1e-4 * own.abs().max()
+
+
+def test_the_contributions_to_the_mean_are_the_mean_of_the_contributions(
+    tiny_run: TinyRun, second_run: Path, tmp_path: Path
+) -> None:
+    several = Ensemble.load([tiny_run.path, second_run])
+    table = several.explain(tiny_run.table, target="oil")
+    same_mean(table, *(member.explain(tiny_run.table, target="oil") for member in several.members))
+    np.testing.assert_allclose(totals(table)["past"], several.predict(tiny_run.table)["oil"], rtol=0, atol=1e-2)
+
+
+def test_the_contributions_to_the_mean_of_a_panel_are_the_mean_of_the_contributions(panel_run: TinyRun) -> None:
+    one = forecast.load(panel_run.path)
+    assert isinstance(one, PanelForecaster)
+    network = copy.deepcopy(one.model)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.mul_(1.1)
+    other = replace(one, model=network)
+    several = replace(one, others=(other,))
+    same_mean(several.explain(stores(), 7), one.explain(stores(), 7), other.explain(stores(), 7))
+    rolling = several.rolling(stores(), Origins("2024-01-11"), Question())
+    assert rolling.explained is None
+
+
 LENGTH = 48
 
 
-def made(forward: object) -> Explained:
+def made(forward: object, length: int = LENGTH) -> Explained:
     """Return a forecast of three hours from two days of two columns, by a known model."""
-    contract = contract_of(["load", "air"], LENGTH, horizon=3)
+    contract = contract_of(["load", "air"], length, horizon=3)
     random = torch.Generator().manual_seed(0)
-    past = torch.rand(1, LENGTH, 2, generator=random, dtype=torch.float64)
-    context = Context(past, torch.zeros(1, LENGTH, 0), torch.zeros(1, 3, 0), None)
+    past = torch.rand(1, LENGTH, 2, generator=random, dtype=torch.float64)[:, -length:]
+    context = Context(past, torch.zeros(1, length, 0), torch.zeros(1, 3, 0), None)
     dates = pd.date_range("2024-01-03", periods=3, freq="h")
     return Explained(contract, context, dates, forward)  # type: ignore[arg-type]
 
@@ -81,6 +117,23 @@ def test_a_linear_model_has_the_contributions_of_its_weights() -> None:
     newest = "2024-01-02 00:00:00 to 2024-01-02 23:00:00"
     assert found["past", newest] == pytest.approx(float(2 * away[-1, 0] + away[24:, 1].sum() + away[-1, 1]))
     assert table["error"].max() == 0
+
+
+def test_models_of_different_look_backs_share_the_parts_of_the_longest() -> None:
+    def oldest(windows: Context) -> Tensor:
+        """Return the oldest load of the look-back."""
+        return windows.past[:, :1, :1].expand(-1, 3, 2)
+
+    short, long = made(oldest, 24), made(oldest)
+    assert mean_explained([short, long]).context is long.context
+    found = mean_explained([short, long]).table().groupby(["by", "part"])["contribution"].mean()
+    first, second = (f"2024-01-0{day} 00:00:00 to 2024-01-0{day} 23:00:00" for day in (1, 2))
+    for part, explained in ((first, long), (second, short)):
+        load = explained.context.past[0, :, 0]
+        assert found["past", part] == pytest.approx(float(load[0] - load.mean()) / 2)
+    other = replace(short, context=short.context._replace(past_known=torch.zeros(1, 24, 2)))
+    with pytest.raises(InputError, match="other calendar inputs or holidays: explain one of them"):
+        mean_explained([long, other])
 
 
 def test_the_parts_of_the_past_are_days_then_weeks() -> None:

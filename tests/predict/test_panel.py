@@ -16,6 +16,7 @@ import forecast
 from forecast.common.errors import InputError
 from forecast.predict.__main__ import main
 from forecast.predict.answer import seasonal_naive
+from forecast.predict.exported import INPUTS, Exported
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.known import MissingKnown
@@ -84,6 +85,20 @@ def test_batches_change_nothing(
     monkeypatch.setattr("forecast.predict.panel.BATCH", 3)
     found = model.predict(stores(), levels=[80])
     pd.testing.assert_frame_equal(found, expected, rtol=0, atol=1e-4)
+
+
+def test_a_model_that_was_exported_for_one_window_forecasts_all_series(
+    model: PanelForecaster, expected: pd.DataFrame
+) -> None:
+    class OneAtATime(Exported):
+        facts = {"export": {"batch": 1}}  # noqa: RUF012
+
+        def compute(self, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+            assert len(inputs["past"]) == 1
+            return model.model(*(inputs[name] for name in INPUTS))
+
+    found = replace(model, model=OneAtATime()).predict(stores(), levels=[80])
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("value", [1e9, -7.0])
@@ -212,6 +227,18 @@ def test_the_scale_of_a_new_series_knows_no_row_after_its_origin(model: PanelFor
     pd.testing.assert_series_equal(one["value"], other["value"], check_exact=True)
 
 
+@pytest.mark.filterwarnings("ignore:1 of 1 series were not in training")
+def test_the_last_rows_of_training_are_the_last_rows_of_predict_but_not_of_a_backtest(model: PanelForecaster) -> None:
+    contract = replace(model.contract, reading=replace(model.contract.reading, last_rows=100))
+    limited, new = replace(model, contract=contract), of(stores(), 4).assign(store=11)
+    rows = len(new) - FUTURE
+    found = limited.predict(new)
+    pd.testing.assert_frame_equal(found, model.predict(new.iloc[rows - 100 :]), check_exact=True)
+    assert not found["sales"].equals(model.predict(new)["sales"])
+    start = new["date"].iloc[rows - 110]
+    pd.testing.assert_frame_equal(limited.backtest(stores(), start), model.backtest(stores(), start))
+
+
 @pytest.mark.parametrize("ids", [4, "4", [4], ("4",), [("4",)]], ids=repr)
 def test_ids_may_be_numbers_and_one_needs_no_list(model: PanelForecaster, ids: Any) -> None:
     assert model.predict(stores(), ids=ids)["store"].unique().tolist() == ["4"]
@@ -304,11 +331,6 @@ BAD_WORDS = {
         "--levels",
         "80",
     ): "--attention full: intervals are calibrated for the attention of training",
-    (
-        "--levels",
-        "80",
-        "--adaptive",
-    ): "--adaptive: intervals of a long table do not follow earlier errors: leave it out",
 }
 
 

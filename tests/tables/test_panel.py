@@ -340,10 +340,10 @@ BAD: dict[str, tuple[Change, dict[str, Any], str]] = {
     ),
     "no target value": (lambda table: table.assign(y=np.nan), {}, "no target has a value in any row"),
     "no target": (lambda table: table[["unique_id", "ds"]], NAMED, "has no column besides 'ds' and 'unique_id'"),
-    "only the last rows": (
+    "more last rows than any series has": (
         lambda table: table,
-        {"last_rows": 20},
-        "data.last_rows=20: not for a table with data.id_columns",
+        {"last_rows": 41},
+        "mine.csv: data.last_rows=41: the longest series has 40 rows: lower it, or set null",
     ),
     "text in two columns": (
         lambda table: cell("z", 5, "?")(cell("y", 52, "hello")(table.assign(z=2.0 * table.index))),
@@ -363,7 +363,24 @@ def test_a_bad_long_table_is_refused_in_one_line(name: str) -> None:
     text = str(caught.value)
     assert words in text
     assert "\n" not in text
-    assert text.startswith(("mine.csv", "data.last_rows"))
+    assert text.startswith("mine.csv")
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "newest first"])
+def test_the_last_rows_of_each_series_are_as_if_the_others_were_not_there(order: int) -> None:
+    table = long_table()
+    ahead = table.groupby("unique_id").tail(2).assign(y=np.nan)
+    ahead["ds"] += pd.Timedelta(hours=2)
+    whole = pd.concat([table.assign(y=table["y"].mask(table.index == 3)), ahead])  # an empty cell that is not read
+    series = series_from_frame(whole.iloc[::order], last_rows=33)
+    same_panel(series, series_from_frame(pd.concat([table.groupby("unique_id").tail(33), ahead])))
+    assert series.ids is not None
+    assert series.ids.lengths.tolist() == [33, 30, 33]
+    assert "the first 9 rows of 2 series left out: data.last_rows=33" in series.notes
+    with pytest.raises(InputError, match="no value"):
+        series_from_frame(whole)
+    shorter = series_from_frame(table, last_rows=60, fewer_allowed=True)
+    assert not any("last_rows" in note for note in shorter.notes)
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
