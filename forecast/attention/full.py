@@ -17,7 +17,7 @@ from forecast.attention.base import (
     is_autocast,
     is_half_on_cpu,
 )
-from forecast.common.devices import has_bfloat16_products
+from forecast.common.cpu import has_bfloat16_products
 
 # Limit of CUDA kernels whose second grid axis is batch × heads.
 MAX_BATCH_HEADS = 65_535

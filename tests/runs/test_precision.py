@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from forecast.common import devices
-from forecast.common.devices import has_amx
+from forecast.common.cpu import has_amx
 from forecast.common.errors import InputError
 from forecast.runs import settings as precision
 from forecast.runs.settings import choose_precision
