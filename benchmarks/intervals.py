@@ -19,12 +19,13 @@ import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks.processes import run_to_its_end
 from benchmarks.published.contest import only_run
 from benchmarks.run_data import data_of
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, look_up, read_json, replacing
-from forecast.common.processes import environment, run_to_its_end
+from forecast.common.processes import environment
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.evaluation.evaluate import MAX_RESIDUALS, Forecaster, evaluate

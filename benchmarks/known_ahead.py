@@ -15,11 +15,12 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks.processes import run_to_its_end
 from benchmarks.published.contest import folder_of, only_run
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, look_up, read_json, replacing
-from forecast.common.processes import environment, run_to_its_end
+from forecast.common.processes import environment
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.evaluation.significance import mean_interval

@@ -17,10 +17,9 @@ from forecast.benchmark.machine import choose_device, facts_of
 from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, heading_of, print_report, write_record, write_unfinished
-from forecast.common.cli import ran_out_of_memory
+from forecast.common.cli import positive, ran_out_of_memory
 from forecast.common.errors import InputError, NotEnoughMemory
 from forecast.common.memory import peak_bytes
-from forecast.common.options import positive
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Table
 from forecast.common.text import decimals, mebibytes, three_digits

@@ -14,9 +14,8 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from forecast.common.cli import finish
+from forecast.common.cli import finish, positive
 from forecast.common.errors import Interrupted, ProcessFailed
-from forecast.common.options import positive
 from forecast.common.tables import Table
 from forecast.common.text import decimals, duration, three_digits
 from forecast.common.timing import always_less

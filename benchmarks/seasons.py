@@ -20,12 +20,13 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmarks.intervals import RECORD
+from benchmarks.processes import run_to_its_end
 from benchmarks.published.contest import only_run
 from forecast.common.cli import finish
 from forecast.common.conf_files import configuration_folder, load_choice
 from forecast.common.errors import InputError
 from forecast.common.files import replacing
-from forecast.common.processes import environment, run_to_its_end
+from forecast.common.processes import environment
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import table, write_between
 from forecast.data.datamodule import ForecastData

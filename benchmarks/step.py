@@ -18,8 +18,8 @@ from forecast.benchmark.machine import choose_device, facts_of, product_rate
 from forecast.benchmark.measure import WARM_UP
 from forecast.benchmark.options import add_run_options, open_folder
 from forecast.benchmark.report import CASES, OPERATIONS, heading_of, print_report, write_record, write_unfinished
+from forecast.common.cli import positive
 from forecast.common.operations import training_operations
-from forecast.common.options import positive
 from forecast.common.progress import progress
 from forecast.common.tables import Row, Table
 from forecast.common.text import per_cent, spread, three_digits

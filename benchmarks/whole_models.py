@@ -4,8 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from forecast.common.cli import finish
-from forecast.common.options import positive
+from forecast.common.cli import finish, positive
 
 PRECISIONS = ("fp32", "bf16")
 WINDOWS = [(96, 24), (336, 168)]

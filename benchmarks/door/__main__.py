@@ -22,11 +22,11 @@ import pandas as pd
 from benchmarks.door import origins
 from benchmarks.door.scores import Forecasts, failures, scores, tables
 from benchmarks.door.series import ID, TABLES, Table
+from benchmarks.processes import run_to_its_end
 from benchmarks.published.contest import only_run
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import folder_lock, look_up, read_json, replacing
-from forecast.common.processes import run_to_its_end
 from forecast.common.spreadsheet import write_frame
 from forecast.common.tables import write_between
 from forecast.runs.run import RESULT

@@ -18,8 +18,8 @@ from benchmarks.gpu.record import FOLDER, Book, folder_for
 from benchmarks.gpu.timing import Clock
 from benchmarks.whole_models import call
 from forecast.benchmark.machine import choose_device
+from forecast.common.cli import minutes
 from forecast.common.errors import first_line
-from forecast.common.options import minutes
 from forecast.common.tables import write_between
 from forecast.runs.settings import exact_convolutions
 

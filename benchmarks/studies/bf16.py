@@ -21,10 +21,9 @@ from benchmarks.studies.training import BEFORE, CPU, NOW, Build, builder_of, pas
 from forecast.attention import available
 from forecast.benchmark.case import DTYPES
 from forecast.benchmark.machine import facts_of
-from forecast.common.cli import finish
+from forecast.common.cli import finish, positive
 from forecast.common.files import replacing
 from forecast.common.memory import keep_freed_memory
-from forecast.common.options import positive
 from forecast.common.tables import Row, to_csv
 from forecast.common.timing import LEAST_ROUNDS, interleave
 

@@ -27,8 +27,7 @@ from forecast.benchmark.machine import choose_device, facts_of
 from forecast.benchmark.measure import Plan
 from forecast.benchmark.options import FULL, add_run_options, open_folder
 from forecast.benchmark.report import CASES, heading, print_report, write_record
-from forecast.common.cli import finish
-from forecast.common.options import positive
+from forecast.common.cli import finish, positive
 from forecast.common.tables import Row, Table
 from forecast.common.text import heads_of, mebibytes, per_cent, three_digits
 

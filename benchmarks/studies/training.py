@@ -20,10 +20,9 @@ from torch import Tensor, nn
 from forecast.benchmark.machine import facts_of
 from forecast.benchmark.options import open_folder
 from forecast.benchmark.report import CASES, heading_of, print_report, write_record
-from forecast.common.cli import finish
+from forecast.common.cli import finish, positive
 from forecast.common.errors import InputError
 from forecast.common.memory import peak_bytes
-from forecast.common.options import positive
 from forecast.common.tables import Row, Table
 from forecast.common.text import heads_of, three_digits
 from forecast.common.timing import Spread, interleave, seconds_of

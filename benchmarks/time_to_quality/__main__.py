@@ -15,9 +15,8 @@ import pandas as pd
 
 from benchmarks.published.record import add_row, read_rows
 from benchmarks.time_to_quality.contests import CAP, CONTESTS, row_of
-from forecast.common.cli import finish
+from forecast.common.cli import finish, positive
 from forecast.common.errors import InputError
-from forecast.common.options import positive
 from forecast.common.tables import table, write_between
 
 RECORD = Path("benchmarks/records/peers/time_to_quality.csv")

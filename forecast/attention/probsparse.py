@@ -10,7 +10,6 @@ from torch import Tensor
 
 from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, check_heads
-from forecast.attention._running_mean import running_mean
 from forecast.attention._sampling import (
     allowed_positions_of,
     fixed_fractions,
@@ -24,7 +23,7 @@ from forecast.attention._sampling import (
 )
 from forecast.attention.base import CausalAbility, SparseQueries, at_least_float32, full_precision, is_half_on_cpu
 from forecast.attention.full import softmax_of_rows, softmax_weights
-from forecast.attention.mean import mean_of_values, mean_weights
+from forecast.attention.mean import mean_of_values, mean_weights, running_mean
 from forecast.kernels.fused import informative_queries, softmax_of_few
 
 # Elements of the scores in memory at a time; longer inputs are scored in chunks. On a CPU, chunks that fit the cache

@@ -11,10 +11,9 @@ from forecast.attention._costs import Cost, Costs, Head
 from forecast.attention._masks import Mask, allowed_pairs, zero_pairs
 from forecast.attention._recompute import State
 from forecast.attention._recurrent import RecurrentAttention
-from forecast.attention._running_mean import first_sums, running_sums
 from forecast.attention._sums import weighted_causal_sums, zero_sums
 from forecast.attention.base import CausalAbility, at_least_float32, full_precision
-from forecast.attention.mean import mean_weights
+from forecast.attention.mean import first_sums, mean_weights, running_sums
 from forecast.kernels.causal_products import product, unit
 from forecast.kernels.fused import summed_means
 

@@ -18,7 +18,7 @@ from forecast.common.text import counted, duration
 if TYPE_CHECKING:
     import pandas as pd
 
-    from forecast.backtest.parts import Folder
+    from forecast.backtest.folder import Folder
     from forecast.backtest.refit import Refits
     from forecast.predict.history import Origins
     from forecast.predict.rolling import Rolling
@@ -116,10 +116,10 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, impo
     for name, value in {"--refit-time": asked.refit_time, "--refit-from": asked.refit_from}.items():
         if asked.refit == "never" and value is not None:
             raise InputError(f"{name} {value}: nothing is trained again: add --refit, or leave it out")
+    from forecast.backtest.folder import Folder
     from forecast.backtest.importance import inputs_that_matter
     from forecast.backtest.outcome import write_outcome
     from forecast.backtest.page import PAGE
-    from forecast.backtest.parts import Folder
     from forecast.predict.ensemble import Ensemble, load
     from forecast.predict.forecast import Question
     from forecast.predict.input import read_as_trained

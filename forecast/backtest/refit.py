@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from forecast.backtest.folder import Folder
 from forecast.backtest.later import slope
 from forecast.backtest.outcome import count_seen, scales_of
-from forecast.backtest.parts import Folder
 from forecast.backtest.scores import Errors
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError

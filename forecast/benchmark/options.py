@@ -5,8 +5,8 @@ import secrets
 from datetime import datetime
 from pathlib import Path
 
+from forecast.common.cli import minutes, positive, seconds
 from forecast.common.errors import InputError
-from forecast.common.options import minutes, positive, seconds
 
 ROOT = Path("outputs/benchmark")
 

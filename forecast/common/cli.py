@@ -1,4 +1,4 @@
-"""The end of a command: its exit code, its last line, and the advice when memory runs out."""
+"""Command lines: types of options; the end of a command: exit code, last line, and advice when memory runs out."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from forecast.common.errors import (
     InputError,
@@ -20,6 +20,8 @@ from forecast.common.errors import (
 from forecast.common.files import look_up
 from forecast.common.processes import ENDING, is_heard
 from forecast.common.text import shown
+
+Number = TypeVar("Number", int, float)
 
 OUT_OF_MEMORY = (
     *("can't allocate memory", "Cannot allocate memory", "not enough memory", "out of memory", "bad_alloc"),
@@ -148,3 +150,21 @@ def unread() -> int:
 def _print_end(message: str, code: int, word: str = "error") -> int:
     print(f"{word}: " + shown(" ".join(message.split())), file=sys.stderr)
     return code
+
+
+def _reader(kind: Callable[[str], Number], name: str, holds: Callable[[Number], bool]) -> Callable[[str], Number]:
+    """Return a type of an option for argparse, which refuses a number outside its range; `name` is in its messages."""
+
+    def read(text: str) -> Number:
+        if not holds(value := kind(text)):
+            raise ValueError
+        return value
+
+    read.__name__ = name
+    return read
+
+
+positive = _reader(int, "integer of at least 1", lambda value: value >= 1)
+seconds = _reader(float, "number of seconds", lambda value: value >= 0)
+minutes = _reader(float, "number of minutes above 0", lambda value: 0 < value < float("inf"))
+gibibytes = _reader(float, "number of GiB above 0", lambda value: 0 < value < float("inf"))

@@ -1,4 +1,4 @@
-"""What the processor can do, as Linux lists it."""
+"""What the processor can do, as Linux lists it. Apart from `devices`, which imports the compiler of torch."""
 
 from pathlib import Path
 

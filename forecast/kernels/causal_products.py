@@ -2,7 +2,8 @@
 
 They are used inside `recomputing()` only: there, no gradient is differentiated again, and torch.func is not active.
 Without them, forward and backward pass of a layer take longer on a CPU (8 heads of 64, 512 to 8,192 positions):
-`with_slope` saves 11 to 35 % for `linear`, and `unit` 5 to 18 % for `taylor`.
+`with_slope` saves 11 to 35 % for `linear`, and `unit` 5 to 18 % for `taylor`. The causal products save 5 to 9 % for
+causal `linear` and `taylor`, and 2 to 5 % for causal `efficient`.
 """
 
 import threading

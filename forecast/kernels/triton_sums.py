@@ -39,7 +39,7 @@ from forecast.kernels.triton_rows import (
     tiles_of,
 )
 
-# As in forecast/attention/_features.py and taylor.py, whose equations these kernels compute.
+# As in linear.py and taylor.py of forecast/attention, whose equations these kernels compute.
 LOWEST_KEY = tl.constexpr(-110.0)
 ROOT_OF_KEY_FACTOR = tl.constexpr(math.exp(20.0))
 SMALL = tl.constexpr(-37.0)

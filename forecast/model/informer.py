@@ -1,22 +1,28 @@
-"""The Informer: tokens, encoder, decoder, normalization and linear path."""
+"""The Informer: tokens, encoder, decoder, normalization and linear path; its quantiles, and its response to inputs."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
+from statistics import NormalDist
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from forecast.attention.base import Mask
 from forecast.common.operations import operations
+from forecast.data.known import KnownLayout
 from forecast.data.windows import Windows
 from forecast.model.decoder import Decoder
 from forecast.model.encoder import Encoder
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.normalization import Statistics, forward_fill, window_spread
-from forecast.model.quantiles import Quantiles
-from forecast.model.response import Response
-from forecast.model.tokens import StaticEmbedding
+from forecast.model.tokens import KnownEmbedding, StaticEmbedding
+
+QUANTILE_SPACING = 0.5
+"""Spacing of the quantiles of a fresh head, relative to those of a normal distribution with the window's deviation."""
 
 
 class Tokens(Protocol):
@@ -48,6 +54,59 @@ class Normalization(Protocol):
 
     def restore(self, forecast: Tensor, statistics: Statistics) -> Tensor:
         """Return the forecast as z-scores of the training split."""
+
+
+class Quantiles(nn.Module):
+    """Map K raw numbers of each step and series to K rising quantiles.
+
+    The middle number is the median. The others pass through a softplus and are added up outwards from it, so each
+    quantile is at least the one below. `levels` are the K levels.
+    """
+
+    offset: Tensor
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        super().__init__()
+        normal = [QUANTILE_SPACING * NormalDist().inv_cdf(level) for level in levels]
+        gaps = [high - low for low, high in pairwise(normal)]
+        inverse = torch.tensor([math.log(math.expm1(gap)) for gap in gaps])  # softplus of it is the gap
+        self.register_buffer("offset", inverse, persistent=False)
+
+    def forward(self, raw: Tensor) -> Tensor:
+        """Return the quantiles (…, K) of raw numbers (…, K)."""
+        middle = raw.shape[-1] // 2
+        below = functional.softplus(raw[..., :middle] + self.offset[:middle]).unbind(-1)
+        above = functional.softplus(raw[..., middle + 1 :] + self.offset[middle:]).unbind(-1)
+        median = raw[..., middle]
+        lower, upper = [median], [median]
+        for increment in reversed(below):  # one addition after the other: a parallel sum could cross by rounding
+            lower.append(lower[-1] - increment)
+        for increment in above:
+            upper.append(upper[-1] + increment)
+        return torch.stack([*reversed(lower), *upper[1:]], -1)
+
+
+class Response(nn.Module):
+    """Network with two hidden layers from the known inputs of a step (..., F) to the targets of that step (..., C).
+
+    The response is subtracted from the look-back of the encoder-decoder and added to its forecast. So a low price on a
+    windy day does not lower the level of the days after it. The last layer starts at zero: training begins without a
+    response.
+    """
+
+    def __init__(self, layout: KnownLayout, num_targets: int, width: int) -> None:
+        super().__init__()
+        self.embedding = KnownEmbedding(layout)
+        self.hidden = nn.Sequential(
+            nn.Linear(self.embedding.width, width), nn.GELU(), nn.Linear(width, width), nn.GELU()
+        )
+        self.head = nn.Linear(width, num_targets)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, known: Tensor) -> Tensor:
+        answer: Tensor = self.head(self.hidden(self.embedding(known)))
+        return answer
 
 
 class Informer(nn.Module):

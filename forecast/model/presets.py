@@ -14,10 +14,9 @@ from forecast.common.errors import InputError
 from forecast.common.settings import option, read_options, settings
 from forecast.model.decoder import Decoder, DecoderLayer
 from forecast.model.encoder import Distilling, Encoder, EncoderLayer
-from forecast.model.informer import Informer
+from forecast.model.informer import Informer, Response
 from forecast.model.linear_path import LinearPath, Sum, WeightedMean
 from forecast.model.normalization import NoNormalization, WindowNormalization
-from forecast.model.response import Response
 from forecast.model.tokens import PatchTokens, Sizes, StaticEmbedding, StepTokens
 
 __all__ = ["Mechanisms", "Sizes", "build"]

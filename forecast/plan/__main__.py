@@ -5,8 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from forecast.common.cli import finish
-from forecast.common.options import gibibytes, positive, seconds
+from forecast.common.cli import finish, gibibytes, positive, seconds
 from forecast.common.timing import LEAST_ROUNDS
 
 STEPS_HELP = "training steps of each mechanism per round, in seconds, at least 6 steps (default: %(default)s)"

@@ -59,7 +59,7 @@ def explain(
             raise InputError(f"{path}: no such file: check the path")
         if output.exists() and output.samefile(path):
             raise InputError(f"{output}: --output and --input are the same file: choose another output")
-    from forecast.predict.contributions import draw, lines
+    from forecast.predict.explanation import draw, lines
     from forecast.runs.run import check_not_of_a_run
     from forecast.tables.writing import write_table
 

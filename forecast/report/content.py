@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from forecast.common.tables import Table
 from forecast.report.answer import answer
-from forecast.report.budget import DIFFERS
+from forecast.report.budget import DIFFERS, budget_table
 from forecast.report.comparisons import Comparisons, compare_all
 from forecast.report.diagnosis.answer import sentences
 from forecast.report.diagnosis.correlations import correlation_table
@@ -13,7 +13,6 @@ from forecast.report.diagnosis.doubts import doubts
 from forecast.report.diagnosis.pictures import draw_diagnosis
 from forecast.report.diagnosis.tables import diagnosis_commands, diagnosis_table
 from forecast.report.diagnosis.tasks import Diagnosis, diagnose, is_diagnostic
-from forecast.report.equal_budget import budget_table
 from forecast.report.groups import RunGroup, groups_of
 from forecast.report.pictures import draw_pictures
 from forecast.report.reference_pairs import reasons_table

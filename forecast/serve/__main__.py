@@ -98,7 +98,7 @@ def server_of(application: "Guard") -> "uvicorn.Server":
     """Return the server of an application, with the limits of its connections."""
     import uvicorn
 
-    from forecast.serve.protocol import Protocol
+    from forecast.serve.guard import Protocol
 
     config = uvicorn.Config(
         application,

@@ -32,8 +32,7 @@ from forecast.serve.bodies import (
     read_body,
     written,
 )
-from forecast.serve.guard import Guard, Refused
-from forecast.serve.metrics import Metrics
+from forecast.serve.guard import Guard, Metrics, Refused
 from forecast.serve.served import Served, records
 from forecast.serve.untrained import Untrained
 

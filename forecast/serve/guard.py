@@ -1,23 +1,29 @@
-"""What every request passes first: its host, origin and token, limits of number and time, and headers of the answer."""
+"""What every request passes first: its host, origin and token, limits of number and time, headers, and counters."""
 
 import asyncio
 import hmac
 import ipaddress
 import json
 import time
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from forecast.serve.metrics import Metrics
+from forecast.predict.output import program_version
 
 MOST_OPEN = 64
 """Requests that are read, wait or are answered at a time; one more is refused."""
 
 SECONDS = 150.0
 """Most seconds from the first byte of a request's body to the last one of its answer."""
+
+HEAD_SECONDS = 30.0
+"""Most seconds from a connection to the end of its first request's headers."""
 
 OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health")
 """Paths without data of the user, which need no token; so do the files of the page."""
@@ -36,6 +42,9 @@ HEADERS = (
     (b"cache-control", b"no-store"),
 )
 """Headers of every answer."""
+
+BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper limits of the times of a forecast, in seconds."""
 
 
 class Refused(Exception):
@@ -58,6 +67,38 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+class Metrics:
+    """Counters of one process; only the thread of the event loop changes them."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, int]] = Counter()
+        self.times: Counter[int] = Counter()
+        self.seconds = 0.0
+        self.open = 0
+
+    def add(self, path: str, status: int, seconds: float) -> None:
+        """Count a request that has ended; the times are those of forecasts."""
+        self.requests[path, status] += 1
+        if path == "/forecast":
+            self.times[bisect_left(BUCKETS, seconds)] += 1
+            self.seconds += seconds
+
+    def text(self) -> str:
+        """Return all counters in the text format of Prometheus."""
+        lines = ["# TYPE forecast_build_info gauge", f'forecast_build_info{{version="{program_version()}"}} 1']
+        lines += ["# TYPE forecast_requests_open gauge", f"forecast_requests_open {self.open}"]
+        lines.append("# TYPE forecast_requests_total counter")
+        for (path, status), count in sorted(self.requests.items()):
+            lines.append(f'forecast_requests_total{{path="{path}",status="{status}"}} {count}')
+        lines.append("# TYPE forecast_seconds histogram")
+        total = 0
+        for place, limit in enumerate((*map(str, BUCKETS), "+Inf")):
+            total += self.times[place]
+            lines.append(f'forecast_seconds_bucket{{le="{limit}"}} {total}')
+        lines += [f"forecast_seconds_sum {self.seconds:.6f}", f"forecast_seconds_count {total}"]
+        return "\n".join([*lines, ""])
 
 
 @dataclass(frozen=True)
@@ -154,3 +195,16 @@ async def _send(refusal: Refused, send: Send) -> None:
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": pairs})
     await send({"type": "http.response.body", "body": body})
+
+
+class Protocol(H11Protocol):
+    """HTTP/1.1 of uvicorn, whose time limit for idle connections begins only after a first request."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the time limit."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, self._close_without_request)
+
+    def _close_without_request(self) -> None:
+        if not self.cycle:
+            self.transport.abort()

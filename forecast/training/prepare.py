@@ -1,7 +1,7 @@
 """From settings to the components of a training: seed, data, network, linear maps, task, callbacks."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ from forecast.common.progress import progress
 from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
+from forecast.data.generated.windows import HELD, DrawnWindows, training_windows
 from forecast.data.mapped import Address
 from forecast.data.panel import PanelData
-from forecast.data.settings import DROP, GENERATED
+from forecast.data.settings import DROP, GENERATED, DataSettings
 from forecast.data.sources import Source
 from forecast.data.storage import Placing
+from forecast.data.windows import Windows
 from forecast.evaluation.linear_maps import LinearMaps, fit_maps
 from forecast.evaluation.mixing import independent_blocks, shrinkage
 from forecast.evaluation.ridge import PENALTIES
@@ -43,7 +45,6 @@ from forecast.model.informer import Informer
 from forecast.model.presets import Mechanisms, Sizes
 from forecast.runs.run import Architecture
 from forecast.runs.settings import BY_SERIES, Settings, exact_convolutions, follow_table
-from forecast.training.generated_data import GeneratedData
 from forecast.training.schedule import SCHEDULES
 from forecast.training.start_from import Beginning, beginning_of, keep_mixing_weight
 from forecast.training.start_pretrained import PretrainedBeginning
@@ -148,6 +149,37 @@ def _blocks(data: ForecastData) -> int:
     """Return the number of blocks of validation windows."""
     windows = data.parts["validation"]
     return count_blocks(int(windows.with_target.sum()), windows.overlap)
+
+
+class GeneratedData(ForecastData):
+    """Windows of generated series, each standardized; see `forecast.data.generated.prior`.
+
+    The table of `source` has the series of validation and test, one after the other; those of training are drawn.
+    """
+
+    is_one_series = False
+
+    def __init__(self, source: Source, settings: DataSettings, **options: Any) -> None:
+        self.settings = settings
+        super().__init__(source, settings.split, **options)
+
+    def _cut_parts(self, table: Windows, targets: Mapping[str, range]) -> None:
+        rows, length = self.settings.rows, table.context_length + table.horizon
+        if rows < length:
+            raise InputError(f"data.rows={rows}: must be at least context_length + horizon, {length}")
+        held = DrawnWindows(**{**vars(table), "starts": torch.arange(2 * HELD) * rows + rows - length}, seed=0)
+        self.parts = {
+            "train": training_windows(
+                self.settings.seed, self.settings.series, rows, table.context_length, table.horizon
+            ),
+            "validation": replace(held, starts=held.starts[:HELD]),
+            "test": replace(held, starts=held.starts[HELD:]),
+        }
+        self.left_out = dict.fromkeys(self.parts, 0)
+
+    def to(self, device: torch.device) -> None:
+        """Move the tables of all splits to `device`."""
+        self.parts = {part: windows.to(device) for part, windows in self.parts.items()}
 
 
 def make_data(

@@ -123,7 +123,7 @@ def nodes(attention: torch.nn.Module, length: int) -> int:
 )
 def test_the_exported_graph_does_not_grow_with_the_length(name: str) -> None:
     attention = build(name, **configured("attention", name), num_heads=2, head_dim=8, causal=True).eval()
-    assert nodes(attention, 3_000) == nodes(attention, 50_000) < 600
+    assert nodes(attention, 3_000) == nodes(attention, 50_001) < 600  # no multiples of a block
 
 
 @pytest.mark.exhaustive
@@ -145,7 +145,7 @@ def test_a_few_compiled_graphs_serve_many_lengths(name: str) -> None:
     assert len(graphs) <= 3  # for the first length, for a multiple of the block length, and for all others
 
 
-@pytest.mark.parametrize("group", [2, 3, 32])
+@pytest.mark.parametrize("group", [2, 3, 64])
 def test_states_of_grouped_blocks_equal_a_loop(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("forecast.attention._running_softmax.GROUP", group)
     for count in (1, 2, 5, 9, 30):

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ from typing import Any
 import pytest
 
 from forecast.common.cli import explain
-from forecast.common.errors import Interrupted
-from forecast.common.processes import Child, Ended, environment, run_python, run_to_its_end
+from forecast.common.processes import Child, Ended, environment, run_python
 
 HERE = "tests.common.test_processes"
 
@@ -118,29 +116,6 @@ def test_no_process_outlives_the_one_that_started_it_and_its_folder_goes_too(tmp
     while (tmp_path / "scratch").exists() or Path(f"/proc/{int(ended.stdout)}").exists():
         assert time.monotonic() < until
         time.sleep(0.05)
-
-
-def test_a_signal_lets_a_command_save_before_it_ends(tmp_path: Path) -> None:
-    """The command takes longer to save than Python waits for a child after Ctrl-C."""
-    program = (
-        "import signal, sys, time\n"
-        "def save(*_): time.sleep(0.6); open('saved', 'w').close(); sys.exit(143)\n"
-        "signal.signal(signal.SIGTERM, save)\nopen('ready', 'w').close()\ntime.sleep(60)"
-    )
-
-    def interrupt() -> None:
-        while not (tmp_path / "ready").exists():
-            time.sleep(0.01)
-        signal.raise_signal(signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    with pytest.raises(Interrupted, match="run the same command again") as caught:
-        run_to_its_end([sys.executable, "-c", program], cwd=tmp_path)
-    thread.join()
-    assert caught.value.exit_code == 130
-    assert (tmp_path / "saved").exists()
-    assert run_to_its_end([sys.executable, "-c", "raise SystemExit(3)"]) == 3
 
 
 def test_without_a_temporary_folder_the_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,9 @@ from torch.nn import functional
 
 from forecast.attention import available
 from forecast.common.losses import levels_error
-from forecast.model.informer import Informer
+from forecast.model.informer import Informer, Quantiles
 from forecast.model.normalization import window_spread
 from forecast.model.presets import Sizes
-from forecast.model.quantiles import Quantiles
 from tests.export.made import ARGUMENTS
 from tests.support.covering import covering
 from tests.support.examples import make_inputs, make_model

@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from forecast.model.informer import Informer
+from forecast.model.informer import Informer, Response
 from forecast.model.presets import Sizes
-from forecast.model.response import Response
 from tests.support.examples import make_inputs, make_model
 
 LEVELS = [0.1, 0.5, 0.9]

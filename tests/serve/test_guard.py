@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forecast.common.errors import InputError
-from forecast.serve import bodies, guard, protocol
+from forecast.serve import bodies, guard
 from forecast.serve.__main__ import main, serve
 from forecast.serve.app import Service
 from tests.conftest import TinyRun
@@ -120,7 +120,7 @@ def test_a_slow_client_is_given_up_and_blocks_no_other(
     service: Client, tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "BODY_SECONDS", 2.0)
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 2.0)
+    monkeypatch.setattr(guard, "HEAD_SECONDS", 2.0)
     slow = b"POST /forecast HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: 100\r\n\r\ndate"
     with ThreadPoolExecutor(10) as clients:
         waiting = [clients.submit(service.raw, slow) for _ in range(8)]

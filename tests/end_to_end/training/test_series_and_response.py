@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import forecast
-from forecast.evaluation.series_maps import NAME
+from forecast.evaluation.linear_start import OWN
 from forecast.export.__main__ import main as export
 from forecast.runs.run import Run
 from forecast.training.train import train
@@ -43,7 +43,7 @@ def whole(config: dict[str, Any]) -> tuple[Run, dict[str, Any]]:
 
 def test_the_result_names_the_maps_of_the_series(whole: tuple[Run, dict[str, Any]]) -> None:
     _, result = whole
-    assert result["linear_path_start"] == NAME
+    assert result["linear_path_start"] == OWN
     path, ridge = (row["test"]["scaled"]["mse"] for row in (result["linear_path"], result["baselines"]["linear"]))
     assert path < ridge
 

@@ -1,4 +1,4 @@
-"""Errors at equal steps and at equal minutes, from made-up validation curves."""
+"""What was equal for all runs, and errors at equal steps and at equal minutes, from made-up validation curves."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from forecast.common.tables import Table
-from forecast.report.equal_budget import budget_table
+from forecast.report.budget import MOST_VALUES, budget_table, facts_of
 from forecast.report.groups import groups_of
 from forecast.report.phrases import MINUS
 from forecast.runs.read import read_runs
 from tests.report import made
+from tests.report.made import result_of, write_run
 
 
 def curve(*points: tuple[int, float, float]) -> list[dict[str, Any]]:
@@ -32,12 +33,12 @@ def write(
     """Write a run for each curve; `mean` is from another `device`, and the machine was busy at the mechanism `busy`."""
     for (mechanism, look_back, seed), points in curves.items():
         load = {"train": made.BUSY if mechanism == busy else made.QUIET}
-        result = made.result_of(mechanism, look_back, seed, load=load, config=config)
+        result = result_of(mechanism, look_back, seed, load=load, config=config)
         if device is not None and mechanism == "mean":
             result["device"] = device
         if points is not None:
             result["validations"] = points
-        made.write_run(root / f"{mechanism}-{look_back}-{seed}", result)
+        write_run(root / f"{mechanism}-{look_back}-{seed}", result)
     return root
 
 
@@ -151,8 +152,8 @@ def test_runs_without_a_curve_are_left_out(tmp_path: Path, lacking: list[Any] | 
 def test_an_arm_is_compared_with_the_full_of_its_own_size(tmp_path: Path) -> None:
     errors = {("full", 64): 0.4, ("full", 128): 0.2, ("mean", 64): 0.44, ("mean", 128): 0.3}
     for (name, size), mse in errors.items():
-        result = made.result_of(name, 96, config={"model.d_model": size})
-        made.write_run(tmp_path / f"{name}-{size}", {**result, "validations": curve((100, 60, mse))})
+        result = result_of(name, 96, config={"model.d_model": size})
+        write_run(tmp_path / f"{name}-{size}", {**result, "validations": curve((100, 60, mse))})
     table = table_of(tmp_path)
     assert table is not None
     found = {row[2]: row[4] for row in table.cells if row[1].endswith("steps")}
@@ -166,3 +167,74 @@ def test_a_target_without_a_change_has_no_relative_difference(tmp_path: Path) ->
     table = table_of(write(tmp_path, curves))
     assert table is not None
     assert {row[-1] for row in table.cells} == {"-"}
+
+
+def facts(root: Path, *results: dict[str, Any], stride: int = 1) -> dict[str, tuple[str, str]]:
+    for place, result in enumerate(results):
+        result["data"]["evaluation_stride"] = stride
+        write_run(root / str(place), result)
+    (group,) = groups_of(read_runs([root]).runs)
+    return {fact.name: (fact.state, fact.values) for fact in facts_of(group)}
+
+
+def test_studied_facts_are_compared_and_the_others_are_equal(tmp_path: Path) -> None:
+    results = [result_of(name, length) for name in ("full", "linear") for length in (96, 720)]
+    by_name = facts(tmp_path, *results, stride=5)
+    assert by_name["mechanism"] == ("compared", "full, linear")
+    assert by_name["look-back, steps"] == ("compared", "96, 720")
+    assert by_name["windows seen in training"] == ("equal", "32,000")
+    assert by_name["passes over the training windows"] == ("equal", "4.0")
+    assert by_name["steps between scored windows"] == ("equal", "5")
+    assert by_name["threads"] == ("equal", "2 threads")
+    assert "differs" not in {state for state, _ in by_name.values()}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "name", "values"),
+    [
+        ("model.parameters", 120_000, "parameters", "100,000 (full); 120,000 (linear)"),
+        ("model.steps", 400, "training steps", "500 (full); 400 (linear)"),
+        ("model.steps", 400, "windows seen in training", "32,000 (full); 25,600 (linear)"),
+        ("data.windows.test", 1999, "test windows scored", "2,000 (full); 1,999 (linear)"),
+        ("data.windows.train", 7000, "training windows", "8,000 (full); 7,000 (linear)"),
+        ("versions.torch", "2.11.0", "torch", "2.13.0+cpu (full); 2.11.0 (linear)"),
+        ("commit", "0123", "commit", "fbc11413b8ef52d752ec155d420b6ac13c27f97b (full); 0123 (linear)"),
+        ("device", "A processor, 1 threads", "threads", "2 threads (full); 1 threads (linear)"),
+        ("device", "A GPU", "device", "A processor (full); A GPU (linear)"),
+        ("precision", "bf16-mixed", "precision", "32-true (full); bf16-mixed (linear)"),
+        ("status", "out of time", "how training ended", "finished (full); out of time (linear)"),
+        ("config.sweep.isolate", True, "a process for each job", "False (full); True (linear)"),
+        ("config.training.profile", True, "training.profile", "False (full); True (linear)"),
+        ("config.training.evaluation_batch_size", 8, "training.evaluation_batch_size", "256 (full); 8 (linear)"),
+        ("config.trainer.log_every_n_steps", 9, "trainer.log_every_n_steps", "10 (full); 9 (linear)"),
+        ("seed", 2, "seeds", "1 (full); 2 (linear)"),
+    ],
+)
+def test_a_fact_that_differs_names_its_settings(tmp_path: Path, path: str, value: Any, name: str, values: str) -> None:
+    other = result_of("linear")
+    node = other
+    *groups, key = path.split(".")
+    for group in groups:
+        node = node[group]
+    assert node[key] != value
+    node[key] = value
+    by_name = facts(tmp_path, result_of(), other)
+    assert by_name[name] == ("differs", values)
+
+
+def test_settings_are_named_by_look_back_alone_if_that_is_unique(tmp_path: Path) -> None:
+    results = [result_of(name, length) for name in ("full", "linear") for length in (96, 720)]
+    for result in results:
+        result["data"]["windows"]["train"] -= result["config"]["context_length"]
+    by_name = facts(tmp_path, *results)
+    assert by_name["training windows"] == ("differs", "7,904 (look-back 96); 7,280 (look-back 720)")
+
+
+@pytest.mark.parametrize(("count", "is_range"), [(MOST_VALUES, False), (MOST_VALUES + 1, True)])
+def test_many_numbers_are_shown_as_a_range(tmp_path: Path, count: int, is_range: bool) -> None:
+    results = [result_of("full", 96 + 10 * place) for place in range(count)]
+    for place, result in enumerate(results):
+        result["model"]["parameters"] = 1000 + place
+    state, values = facts(tmp_path, *results)["parameters"]
+    assert state == "differs"
+    assert (values == f"from 1,000 to {999 + count:,}") == is_range
