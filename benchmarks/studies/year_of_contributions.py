@@ -22,9 +22,8 @@ from benchmarks.published.tasks import data_folder
 from forecast.common.cli import finish
 from forecast.common.files import replacing
 from forecast.common.spreadsheet import write_frame
-from forecast.predict.contributions import sizes
 from forecast.predict.ensemble import load
-from forecast.predict.explanation import COLUMN
+from forecast.predict.explanation import COLUMN, sizes
 from forecast.predict.forecaster import Forecaster
 from forecast.runs.results import commit
 
