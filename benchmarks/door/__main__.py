@@ -37,7 +37,7 @@ FOLDER = Path("outputs/door")
 PROGRAM = Path(__file__).resolve().parents[2]
 """This checkout."""
 
-NOW, BEFORE = "now", "before"
+NOW, BEFORE, PRETRAINED = "now", "before", "from the pretrained network"
 KEY = ["program", "name"]
 
 BEGIN = "<!-- door: written by python -m benchmarks.door --write docs/measurements/door-test.md -->"
@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help="names of tables")
     parser.add_argument("--files", type=int, help="most files of a monthly or yearly table, for a short form")
     parser.add_argument("--program", type=Path, default=PROGRAM, help="another checkout, whose rows are called before")
+    parser.add_argument("--pretrained", action="store_true", help="begin with the pretrained network")
     parser.add_argument("--record", type=Path, default=RECORD, help=f"CSV file of the rows (default: {RECORD})")
     parser.add_argument("--folder", type=Path, default=FOLDER, help=f"folder of files and runs (default: {FOLDER})")
     parser.add_argument("--minutes", type=float, help="time after which no table starts")
@@ -83,7 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     program = options.program.resolve()
     if not (program / "train.py").is_file():
         raise InputError(f"--program {options.program}: has no train.py: name a checkout")
-    arm = NOW if program == PROGRAM else BEFORE
+    arm = BEFORE if program != PROGRAM else PRETRAINED if options.pretrained else NOW
     started = time.monotonic()
     for drawn in [each for each in TABLES if each.name in options.only]:
         if (arm, drawn.name) in {tuple(key) for key in read(options.record)[KEY].to_numpy().tolist()}:
@@ -92,7 +93,8 @@ def _run(options: argparse.Namespace) -> int:
             print(f"time limit of {options.minutes:g} minutes reached: run the same command again to continue")
             return JOBS_LEFT
         files = min(drawn.files, options.files or drawn.files)
-        row = row_of(drawn, program, options.folder.resolve() / arm, files)
+        start = ["start_from=pretrained"] if options.pretrained else []
+        row = row_of(drawn, program, options.folder.resolve() / arm, files, start)
         _add({"program": arm, **row}, options.record)
         print(f"{drawn.name}: {row['seconds']:.0f} s; not met: {', '.join(failures(row)) or 'nothing'}", flush=True)
     return 0
@@ -110,14 +112,14 @@ def _add(row: dict[str, Any], record: Path) -> None:
         write_frame(file, rows, index=False, float_format="%.6g")
 
 
-def row_of(drawn: Table, program: Path, folder: Path, files: int) -> dict[str, Any]:
-    """Train on the files of a table, forecast from their origins, and return the scores."""
+def row_of(drawn: Table, program: Path, folder: Path, files: int, start: Sequence[str] = ()) -> dict[str, Any]:
+    """Train on the files of a table, forecast from their origins, and return the scores; `start` are more words."""
     started = time.monotonic()
     place = folder / drawn.name.replace(" ", "_")
     drawn_files = [drawn.draw(seed) for seed in range(1, files + 1)]
     runs, words = [], set[str]()
     for seed, frame in enumerate(drawn_files, start=1):
-        run, used, trains, line = trained(drawn.file(frame), drawn, program, place / str(seed))
+        run, used, trains, line = trained(drawn.file(frame), drawn, program, place / str(seed), start)
         facts = {"name": drawn.name, "trains": trains, "reason": "" if trains else line, "files": files}
         if run is None:
             return {**facts, **_ending(started)}
@@ -137,7 +139,9 @@ def _ending(started: float) -> dict[str, Any]:
     }
 
 
-def trained(frame: pd.DataFrame, drawn: Table, program: Path, place: Path) -> tuple[Path | None, list[str], bool, str]:
+def trained(
+    frame: pd.DataFrame, drawn: Table, program: Path, place: Path, start: Sequence[str]
+) -> tuple[Path | None, list[str], bool, str]:
     """Train on a file by the first command; for known columns once more, with the words that the program prints.
 
     Return the run, or None if none trains; the words; whether the first command trains; and its last line.
@@ -145,12 +149,12 @@ def trained(frame: pd.DataFrame, drawn: Table, program: Path, place: Path) -> tu
     file = place / "my.csv"
     place.mkdir(parents=True, exist_ok=True)
     frame.to_csv(file, date_format=drawn.step.dates)
-    code, printed = _train(program, place / "first", file, [])
+    code, printed = _train(program, place / "first", file, start)
     words = sorted(set(WORDS.findall(printed))) if drawn.later else []
     folder = place / "first"
     if words:
         folder = place / "words"
-        _train(program, folder, file, words)
+        _train(program, folder, file, [*words, *start])
     lines = printed.replace(str(file), file.name).strip().splitlines()  # a record has no paths of a machine
     return only_run(folder / "outputs"), words, code == 0, lines[-1] if lines else ""
 

@@ -38,6 +38,7 @@ HOURLY = Step("h", "2022-01-01", 1440, 24, 96, "two months hourly", "%Y-%m-%d %H
 DAILY = Step("D", "2021-01-01", 730, 7, 28, "two years daily", "%Y-%m-%d")
 WEEKLY = Step("W-MON", "2018-01-01", 260, 52, 52, "five years weekly", "%Y-%m-%d")
 MONTHLY = Step("MS", "2012-01-01", 120, 12, 48, "ten years monthly", "%Y-%m-%d")
+FEW_MONTHS = Step("MS", "2019-01-01", 57, 12, 12, "57 months", "%Y-%m-%d")
 YEARLY = Step("YS", "1980-01-01", 40, 1, 20, "forty years yearly", "%Y-%m-%d")
 
 
@@ -84,7 +85,7 @@ class Table:
             level = float(rng.lognormal(0, 1))
             drawn = self.maker(rng, t, step.season)
             columns = {name: level * values if name in self.targets else values for name, values in drawn.items()}
-            whole = pd.DataFrame({ID: f"id_{number:02}", **columns}, index=index).round(3)
+            whole = pd.DataFrame({ID: f"id_{number:0{len(str(self.ids))}}", **columns}, index=index).round(3)
             first = int(rng.integers(1, step.rows // 3)) if number % 3 == 1 else 0
             last = step.rows - step.longest if number == self.ids - 1 else len(t)
             series.append(whole.iloc[first:last])
@@ -227,6 +228,12 @@ def shop(rng: np.random.Generator, t: Floats, season: int) -> dict[str, Floats]:
     return {"sales": sales, "promotion": promoted, "open": opened}
 
 
+def product(rng: np.random.Generator, t: Floats, season: int) -> dict[str, Floats]:
+    """Return monthly sales of a product, with a yearly cycle and a trend of its own."""
+    cycle = rng.uniform(0, 0.5) * wave(t, season, rng.normal(0, 0.8))
+    return {"sales": 100 * np.exp(rng.normal(0, 0.006) * t + cycle + 0.15 * lasting(rng, t, 0.5))}
+
+
 TABLES = (
     Table("hourly load", HOURLY, load),
     Table("hourly trend", HOURLY, trend),
@@ -260,4 +267,5 @@ TABLES = (
     Table("yearly trend", YEARLY, trend),
     Table("hourly meters", HOURLY, meter, ("energy",), low=0, ids=10),
     Table("daily shops", DAILY, shop, ("sales",), low=0, ids=12),
+    Table("monthly products", FEW_MONTHS, product, ("sales",), low=0, ids=350),
 )

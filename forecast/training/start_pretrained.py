@@ -43,10 +43,7 @@ class PretrainedBeginning:
 
     def check_network(self, architecture: Architecture, data: ForecastData) -> None:
         """Raise InputError for a network that the weights do not fit."""
-        ours, theirs = (
-            {key: value for key, value in one.options.items() if key not in OWN}
-            for one in (self.pretrained.architecture, architecture)
-        )
+        ours, theirs = _fixed(self.pretrained.architecture), _fixed(architecture)
         for key in ours:
             if ours[key] != theirs.get(key):
                 raise InputError(
@@ -80,7 +77,7 @@ class PretrainedBeginning:
 def with_pretrained(plain: dict[str, Any], typed: set[str]) -> dict[str, Any]:
     """Return a configuration with the architecture of the pretrained network; `typed` are options that a user gave."""
     own = open_pretrained().architecture
-    options: Mapping[str, Any] = {key: value for key, value in own.options.items() if key not in OWN}
+    options = _fixed(own)
     levels = list(own.sizes.quantiles)
     chosen = {"loss": "quantile", "quantiles": levels, **{f"model.{key}": value for key, value in options.items()}}
     _refuse_others(plain, chosen, typed)
@@ -100,6 +97,12 @@ def with_pretrained(plain: dict[str, Any], typed: set[str]) -> dict[str, Any]:
         "cross_attention": dict(mechanisms.cross),
         "optimizer": optimizer,
     }
+
+
+def _fixed(architecture: Architecture) -> dict[str, Any]:
+    """Return the options of the model that follow from the weights; a stride of null is the patch length."""
+    options = {key: value for key, value in architecture.options.items() if key not in OWN}
+    return options | {"stride": options["stride"] or options["patch_length"]}
 
 
 def _refuse_others(plain: Mapping[str, Any], chosen: Mapping[str, Any], typed: Sequence[str] | set[str]) -> None:

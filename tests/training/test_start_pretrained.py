@@ -43,6 +43,15 @@ def test_the_linear_path_stays_and_the_rate_is_lower(made: Preparation) -> None:
     assert made.network.levels == open_pretrained().network.levels
 
 
+@pytest.mark.parametrize(("rows", "look_back"), [(200, 32), (500, 48), (6_000, 512)])
+def test_the_look_back_may_be_that_of_the_table(rows: int, look_back: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "my.csv", hourly(rows))
+    words = ["data=csv", f"data.path={path}", "data.targets=[load]", "start_from=pretrained"]
+    made = prepare(Settings.parse(composed(compose_words(words), words)))
+    assert made.settings.lengths[0] == look_back
+    assert made.settings.model["patch_length"] == made.settings.model["stride"] == 16
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [
