@@ -56,6 +56,12 @@ def test_a_process_that_takes_a_processor_from_two_threads_disturbs_them(machine
     assert load.disturbed is True
 
 
+def test_every_kind_of_time_but_idle_and_waiting_for_disks_is_busy(machine: Machine) -> None:
+    counts = {"user": 1, "nice": 20, "system": 300, "idle": 4000, "iowait": 50000, "irq": 6e5, "softirq": 7e6}
+    machine.stat.write_text(f"cpu  {' '.join(f'{count:.0f}' for count in counts.values())} 80000000 0 0\n")
+    assert module._busy_seconds() == (1 + 20 + 300 + 6e5 + 7e6 + 8e7) / 100
+
+
 def test_a_process_on_a_free_processor_does_not_disturb_a_thread(machine: Machine) -> None:
     before = read_load()
     machine.run(10, 9.9, 10, t1=0.2)

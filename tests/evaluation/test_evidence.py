@@ -74,6 +74,14 @@ def test_a_clear_gain_is_significant_and_a_small_one_is_not(gain: float, beaten:
     assert Evidence(1.0, start, 24, 0.9).beaten_by(float(other.mean()), other) is beaten
 
 
+def test_what_makes_a_window_hard_for_both_does_not_widen_the_margin() -> None:
+    draws = torch.Generator().manual_seed(0)
+    start = 1 + torch.rand(240, generator=draws, dtype=torch.float64).repeat_interleave(24)
+    noise = 0.01 * torch.randn(len(start), generator=draws, dtype=torch.float64)
+    evidence = Evidence(float(start.mean()), start, 24, 0.9)
+    assert 0 < evidence.allowance(start + noise) < 0.002
+
+
 def test_window_errors_are_in_order_of_time() -> None:
     errors = WindowErrors()
     errors.add(torch.tensor([[5.0, 6.0], [7.0, 8.0]], dtype=torch.float64))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 import forecast
 from forecast.common.errors import InputError
@@ -45,11 +46,13 @@ def test_the_words_that_are_printed_train_on_the_table(
     assert "data.missing=mask" in words
     for found in ("semicolons", 'decimal mark ","', "data.header_row=3", "data.skip_footer=1", "1 empty"):
         assert found in printed
+    assert "\n  season: " in printed
     table = pd.read_parquet(tidy)
     assert list(table) == ["Datum", "Verbrauch", "Temperatur"]
     assert table["Verbrauch"].iloc[4:7].tolist()[::2] == [1204.5, 1206.5]
     assert np.isnan(table["Verbrauch"].iloc[5])
-    assert (tmp_path / "my.png").read_bytes().startswith(b"\x89PNG")
+    picture = np.asarray(Image.open(tmp_path / "my.png").convert("L"))
+    assert (picture[:24] < 128).any()  # its title
 
 
 def test_python_reads_the_same_table(german: Path) -> None:

@@ -7,11 +7,25 @@ import pandas as pd
 import pytest
 from python_calamine import CalamineWorkbook
 
+from forecast.common.errors import InputError
 from forecast.predict.__main__ import main
+from forecast.predict.output import parse_cost
 from forecast.tables.files import read_table
 from tests.conftest import TinyRun
 from tests.support.pictures import drawing
 from tests.support.workbooks import xlsx
+
+
+def test_the_costs_are_read_in_any_order() -> None:
+    assert parse_cost(["over=1", "under=4"]) == parse_cost(["under=4", "over=1"]) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "words", [["over=1"], ["over=1", "under=4", "under=4"], ["over=1", "under=2", "x=3"], ["a", "b"]]
+)
+def test_other_costs_are_refused(words: list[str]) -> None:
+    with pytest.raises(InputError, match="give both costs, such as --cost over=1 under=4"):
+        parse_cost(words)
 
 
 def test_a_forecast_in_every_format_is_that_in_csv(tiny_run: TinyRun, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -75,6 +76,11 @@ def test_earlier_forecasts_end_within_the_table_and_have_a_past(rows: int) -> No
     if origins:
         assert origins[-1] + 12 == rows
         assert origins[0] >= mixture.LEAST_PAST
+
+
+def test_earlier_forecasts_are_a_third_of_a_horizon_apart_or_more_in_a_long_table() -> None:
+    assert np.diff(earlier_origins(200, 31, 1)).tolist()[-1] == 11
+    assert np.diff(earlier_origins(3_000, 31, 1)).tolist()[-1] == 31
 
 
 def test_quantiles_that_cover_too_little_move_outwards_and_stay_in_order() -> None:

@@ -191,6 +191,7 @@ def test_a_run_that_stopped_early_is_not_too_short(tmp_path: Path) -> None:
     results[0]["status"] = "stopped early"
     text = "\n".join(everything(write_results(tmp_path / "one", *results)))
     assert "1 of 2 trainings was too short to judge errors (1 below one pass, 1 still improving)" in text  # of `linear`
+    assert "After 100 training steps, `linear` and `full` are" in text
     results[1]["status"] = "stopped early"
     assert "too short" not in "\n".join(everything(write_results(tmp_path / "both", *results)))
 

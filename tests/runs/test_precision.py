@@ -7,9 +7,15 @@ from forecast.common import devices
 from forecast.common.cpu import has_amx
 from forecast.common.errors import InputError
 from forecast.runs import settings as precision
-from forecast.runs.settings import choose_precision
+from forecast.runs.settings import choose_precision, exact_convolutions
 
 CPU = torch.device("cpu")
+
+
+def test_convolutions_are_exact_after_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    exact_convolutions()
+    assert torch.backends.cudnn.allow_tf32 is False
 
 
 @pytest.mark.parametrize("wanted", ["32-true", "bf16-mixed"])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.tables.repair import Policies
-from forecast.tables.sentinels import find_sentinels, sentinel_warnings
+from forecast.tables.sentinels import CODES, find_sentinels, sentinel_warnings
 from tests.support.reading import series_from_frame
 
 GENERATOR = np.random.default_rng(3)
@@ -30,7 +30,13 @@ def test_an_alien_number_that_repeats_is_found(numbers: list[float]) -> None:
     assert find_sentinels(marked(numbers)) == dict.fromkeys(sorted(numbers), 14)
 
 
-def test_a_usual_code_is_found_from_its_first_cell_on() -> None:
+@pytest.mark.parametrize("code", CODES)
+def test_each_usual_code_is_found_from_its_first_cell_on(code: float) -> None:
+    assert find_sentinels(np.append(TEMPERATURE / 4, code)) == {code: 1}
+    assert find_sentinels(np.append(TEMPERATURE / 4, -code)) == {-code: 1}
+
+
+def test_a_usual_code_needs_fewer_cells_than_another_number() -> None:
     assert find_sentinels(marked([-9999.0], cells=1)) == {-9999.0: 1}
     assert find_sentinels(marked([-200.0], cells=4)) == {}
 
