@@ -1,5 +1,6 @@
 """The sentences of a report agree with the numbers of its runs, are few and are short."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -191,9 +192,15 @@ def test_a_run_that_stopped_early_is_not_too_short(tmp_path: Path) -> None:
     results[0]["status"] = "stopped early"
     text = "\n".join(everything(write_results(tmp_path / "one", *results)))
     assert "1 of 2 trainings was too short to judge errors (1 below one pass, 1 still improving)" in text  # of `linear`
-    assert "After 100 training steps, `linear` and `full` are" in text
     results[1]["status"] = "stopped early"
     assert "too short" not in "\n".join(everything(write_results(tmp_path / "both", *results)))
+
+
+def test_a_pair_of_which_one_run_is_too_short_says_after_how_many_steps(tmp_path: Path) -> None:
+    first = sorted(write_runs(tmp_path, *PAIR, steps=500, best_step=500).rglob("result.json"))[0]
+    result = json.loads(first.read_text(encoding="utf-8"))
+    first.write_text(json.dumps(result | {"status": "stopped early"}), encoding="utf-8")
+    assert everything(tmp_path)[1].startswith("After 500 training steps, `linear` and `full` are")
 
 
 def test_a_last_incomplete_step_does_not_make_a_pass_incomplete(tmp_path: Path) -> None:
