@@ -39,7 +39,7 @@ LEVEL = 80
 """The interval whose coverage is scored beside the median."""
 
 RECIPE = (
-    *("experiment=m4_hourly", "data.id_embedding=true", "data.split={train: 912, validation: 48, test: 0}"),
+    *("experiment=m4_hourly", "data.split={train: 912, validation: 48, test: 0}"),
     "training.progress=false",
 )
 """Overrides of the training: all rows before the scored ones, the last 48 of them for validation."""
