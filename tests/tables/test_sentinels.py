@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from forecast.tables.repair import Policies
-from forecast.tables.sentinels import CODES, find_sentinels, sentinel_warnings
+from forecast.tables.sentinels import find_sentinels, sentinel_warnings
 from tests.support.reading import series_from_frame
 
 GENERATOR = np.random.default_rng(3)
@@ -30,7 +30,7 @@ def test_an_alien_number_that_repeats_is_found(numbers: list[float]) -> None:
     assert find_sentinels(marked(numbers)) == dict.fromkeys(sorted(numbers), 14)
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", [99.9, 99.99, 999, 999.9, 9999, 99999, 999999, 1e20, 32767, 65535, 2147483647])
 def test_each_usual_code_is_found_from_its_first_cell_on(code: float) -> None:
     assert find_sentinels(np.append(TEMPERATURE / 4, code)) == {code: 1}
     assert find_sentinels(np.append(TEMPERATURE / 4, -code)) == {-code: 1}
