@@ -252,7 +252,8 @@ def read_history(
 
 def rows_before(contract: DataContract, frame: pd.DataFrame, time: pd.Timestamp, source: str) -> pd.DataFrame:
     """Return the rows of a table before a time, for a training: every column that the run read, gaps as empty cells."""
-    series = _as_written(contract, frame, source, contract.roles)
+    labels = [*contract.encoder.categorical, *contract.static.encoder.categories]
+    series = _as_written(contract, frame, source, replace(contract.roles, categorical=labels))
     table = decode_labels(series.measured, series.labels).rename_axis(index=contract.time_column)
     if series.ids is not None:
         table = table.assign(**series.ids.described(series.ids.of_rows).set_axis(table.index))

@@ -87,6 +87,14 @@ def test_the_table_of_a_refit_of_a_panel_has_its_ids_and_known_columns(panel_run
     assert set(table["kind"]) == {"a", "b"}
 
 
+def test_the_table_of_a_refit_has_labels_of_which_some_are_numbers(panel_run: TinyRun) -> None:
+    model = PanelForecaster.load(panel_run.path)
+    table = stores()
+    table["kind"] = table["kind"].map({"a": "0", "b": "b"})  # "0" is a new label, and no number among labels
+    found = refit.rows_before(model.contract, table, pd.Timestamp("2024-01-09"), "the frame")
+    assert set(found["kind"]) == {"0", "b"}
+
+
 def test_finished_refits_are_not_trained_again(
     tiny_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
