@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -83,12 +84,13 @@ def series_of(run: Run, forecaster: Forecaster | PanelForecaster, source: Path |
     It is read from the file `source`, or from the data of the run: the simulation, or its file if that is in a data
     folder or in the run folder. Otherwise a series is random, and a panel refused.
     """
+    read = partial(forecaster.read, drops_short=True) if isinstance(forecaster, PanelForecaster) else forecaster.read
     if source is not None:
-        return forecaster.read(source), str(source)
+        return read(source), str(source)
     try:
         path = read_json(run.path / RESULT)["data"]["path"]
         if path is not None and lies_within(Path(path), run.path):
-            return forecaster.read(path), path
+            return read(path), path
         data = DataSettings.parse(read_config(run.path)["data"])
         if data.source != FILE:
             return load_source(data).series, "the simulation"

@@ -11,6 +11,7 @@ import pandas as pd
 from forecast.common.errors import InputError
 from forecast.data.calendar import common_grid, seasonal_period
 from forecast.data.contract import DataContract
+from forecast.data.scaler import SeriesScaler
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.input import check_columns, ids_of, reading_as_trained, time_column_of
 from forecast.tables.files import tidy_names
@@ -333,10 +334,17 @@ def before(history: History, place: int) -> Series:
 
 
 def around(history: History, place: int, codes: np.ndarray) -> tuple[Series, np.ndarray]:
-    """Return a panel of the series `codes`, with the rows that forecasts from a place read, and the stops (S,)."""
+    """Return a panel of the series `codes`, with the rows that forecasts from a place read, and the stops (S,).
+
+    A series that training did not have is scaled by all its rows before the place, or by the last ones of training.
+    """
     series, model, past = history.past.series, history.model, history.past
-    own = ids_of(series)
-    reach = max(model.context_length, seasonal_period(model.frequency))
+    own, scaler = ids_of(series), model.contract.scaler
+    assert isinstance(scaler, SeriesScaler)
+    trained, most = set(scaler.names), model.contract.reading.last_rows or len(series.frame)
+    is_new = np.array([own.names[code] not in trained for code in codes])
+    shortest = max(model.context_length, seasonal_period(model.frequency))
+    reach = np.where(is_new, max(most, shortest), shortest)
     stops, offsets = past.at(place)[codes], past.offsets
     low = np.maximum(offsets[:-1][codes], stops - reach)
     high = np.minimum(offsets[1:][codes], stops + model.horizon)

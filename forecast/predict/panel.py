@@ -97,13 +97,15 @@ class PanelForecaster(TrainedModel):
         path: str | os.PathLike[str],
         known: Sequence[str | os.PathLike[str]] = (),
         ids: Wanted = (),
+        *,
+        drops_short: bool = False,
     ) -> Series:
         """Read a long table, checked and repaired as in training; raise InputError if it does not fit.
 
         `known` are more tables with known covariates of the horizon: the first with a value counts, the input last.
-        `ids` are the series to keep; empty: all.
+        `ids` are the series to keep; empty: all, or with `drops_short` all that can be forecast.
         """
-        series = self.checked(read_as_trained(self.contract, path), str(path), ids)
+        series = self.checked(read_as_trained(self.contract, path), str(path), ids, drops_short=drops_short)
         for other in reversed(known):
             series = self._with_known(series, read_as_trained(self.contract, other), str(other))
         return series
@@ -288,8 +290,8 @@ class PanelForecaster(TrainedModel):
             ends=found.ends,
         )
 
-    def checked(self, frame: pd.DataFrame, source: str, ids: Wanted = ()) -> Series:
-        """Return the panel of a frame, checked and repaired as in training, with the series that are asked for."""
+    def checked(self, frame: pd.DataFrame, source: str, ids: Wanted = (), *, drops_short: bool = False) -> Series:
+        """Return the panel of a frame, checked and repaired as in training, with the series that `read` keeps."""
         contract = self.contract
         frame, notes = tidy_names(frame, source)
         frame = upright(
@@ -302,7 +304,8 @@ class PanelForecaster(TrainedModel):
             series = series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=True)
         series = series_with_unread(series, contract.encoder, contract.unread)
         contract.clock.check(pd.DatetimeIndex(series.frame.index), source)
-        series = self._asked_for(series, source, ids)
+        enough = np.flatnonzero(ids_of(series).lengths >= self.least_context)
+        series = only(series, enough) if drops_short and len(enough) else self._asked_for(series, source, ids)
         contract.encoder.check_range(series.frame, source)
         if contract.holidays is not None:
             contract.holidays.places(series.ids, source)

@@ -70,6 +70,6 @@ def _refuse_few(model: TrainedModel, series: Series, few: np.ndarray) -> None:
         first = ids_of(series).shown(int(np.argmax(few)))
         raise InputError(
             f"adaptive: {int(few.sum()):,} of {len(few):,} series, the first {first}, have fewer than {model.horizon} "
-            f"rows with earlier forecasts, after training and {model.least_context} rows: give more rows, or leave out "
-            "adaptive"
+            f"rows with earlier forecasts, after the training rows and their first {model.least_context} rows: give "
+            "more rows, or leave out adaptive"
         )

@@ -13,7 +13,6 @@ from forecast.common.files import write_json
 from forecast.common.pictures import SHEET, best_median_worst, draw_sheet, mean_errors
 from forecast.data.calendar import season_name, seasonal_period
 from forecast.evaluation.coverage import calibrating_windows, coverage_warnings
-from forecast.predict.answer import USELESS
 from forecast.predict.forecast import PanelForecast, Question
 from forecast.predict.input import ids_of
 from forecast.predict.output import intervals_words, program_version, scores_of, sidecar_of, value_name
@@ -24,7 +23,7 @@ from forecast.tables.writing import is_workbook, write_table
 
 FORMS = {
     "adaptive": "as wide as the errors of the latest forecasts of each series say",
-    "plain": f"plain form: {USELESS}",
+    "plain": "plain form: the run found no difference between the errors of its series",
 }
 """How intervals that were asked to follow recent errors do so, by their form."""
 
@@ -61,7 +60,7 @@ class PanelOutcome:
 
     def _form(self) -> str:
         """Return the form of the intervals, one of `FORMS` or "by series"."""
-        if self.forecaster.forms.adaptive is None:
+        if all(member.forms.adaptive is None for member in self.forecaster.members):
             return "plain"
         return "adaptive" if self.question.adaptive else "by series"
 

@@ -65,7 +65,7 @@ class TrainingSettings:
         choices=(WINDOWS, BY_SERIES),
     )
     first_origin: int | None = option(
-        "Row of the first training target, of a long table the step; null: the first possible one.", unit="row", least=1
+        "Row of the first training target, or step of a long table; null: the first possible one.", unit="row", least=1
     )
     validations_per_epoch: float = option("Validations in one epoch.", unit="validations", above=0)
     precision: str = option(

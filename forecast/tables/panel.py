@@ -290,7 +290,10 @@ def usable_rows(draft: Draft, coded: Coded) -> tuple[np.ndarray, np.ndarray, tup
 
 
 def last_rows_of_each(draft: Draft, coded: Coded) -> tuple[Draft, Coded]:
-    """Return the last rows of each id by time, as many as the reading keeps, and a note on the others."""
+    """Return the last rows of each id by time, as many as the reading keeps, and notes on the others.
+
+    As in a table without the others, a series begins with a row that has a target value.
+    """
     count, codes = draft.reading.last_rows, coded.codes
     if count is None:
         return draft, coded
@@ -306,7 +309,9 @@ def last_rows_of_each(draft: Draft, coded: Coded) -> tuple[Draft, Coded]:
     kept[order[before_end <= count]] = True
     left_out, series = int((~kept).sum()), int((lengths > count).sum())
     note = f"the first {counted(left_out, 'row')} of {series:,} series left out: data.last_rows={count}"
-    return draft.kept(kept).noted("rows", [note] if left_out else []), coded.at(kept)
+    draft, coded = draft.kept(kept).noted("rows", [note] if left_out else []), coded.at(kept)
+    begun, _, early = usable_rows(draft, coded)
+    return draft.kept(begun).noted("rows", early), coded.at(begun)
 
 
 def panel_step(draft: Draft, piece: Piece, coded: Coded) -> tuple[Piece, str, tuple[str, ...]]:

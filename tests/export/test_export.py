@@ -175,6 +175,15 @@ def test_the_windows_of_a_panel_are_the_first_and_the_last_of_its_series(panel_r
         np.testing.assert_allclose(past[3 + place], scaled[-HORIZON - CONTEXT : -HORIZON], rtol=1e-5)
 
 
+def test_series_that_are_too_short_to_forecast_are_not_compared(panel_run: TinyRun, tmp_path: Path) -> None:
+    table, model = stores(), PanelForecaster.load(panel_run.path)
+    short = table[table["store"] == 4].head(3).assign(store=11)
+    empty = table[table["store"] == 4].assign(store=12, sales=np.nan)
+    source = write(tmp_path / "stores.csv", pd.concat([table, short, empty]))
+    series, _ = series_of(Run.open(panel_run.path), model, source)
+    pd.testing.assert_frame_equal(series.frame, model.checked(table, "the frame").frame)
+
+
 def test_a_panel_whose_file_is_elsewhere_is_refused(
     panel_run: TinyRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

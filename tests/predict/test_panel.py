@@ -228,6 +228,18 @@ def test_the_scale_of_a_new_series_knows_no_row_after_its_origin(model: PanelFor
 
 
 @pytest.mark.filterwarnings("ignore:1 of 1 series were not in training")
+@pytest.mark.parametrize("last_rows", [None, 100])
+def test_a_backtest_scales_a_new_series_as_predict_does(model: PanelForecaster, last_rows: int | None) -> None:
+    contract = replace(model.contract, reading=replace(model.contract.reading, last_rows=last_rows))
+    limited, table = replace(model, contract=contract), of(stores(future=False), 4).assign(store=11)
+    start, before = table["date"].iloc[-60], table["date"] < table["date"].iloc[-60]
+    found = limited.predict(table[before], table[~before], levels=[80])
+    rolled = limited.backtest(table, start, start, levels=[80])
+    names = {"sales": "value", "sales_lower_80": "lower_80", "sales_upper_80": "upper_80"}
+    pd.testing.assert_frame_equal(found[list(names)].rename(columns=names), rolled[list(names.values())])
+
+
+@pytest.mark.filterwarnings("ignore:1 of 1 series were not in training")
 def test_the_last_rows_of_training_are_the_last_rows_of_predict_but_not_of_a_backtest(model: PanelForecaster) -> None:
     contract = replace(model.contract, reading=replace(model.contract.reading, last_rows=100))
     limited, new = replace(model, contract=contract), of(stores(), 4).assign(store=11)

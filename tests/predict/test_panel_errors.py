@@ -13,9 +13,11 @@ import forecast
 from forecast.common.errors import InputError
 from forecast.evaluation.adaptive import DECAY, MOST, SPAN, Adaptive, Forms
 from forecast.predict.__main__ import main
+from forecast.predict.forecast import Question
 from forecast.predict.input import ids_of
 from forecast.predict.panel import PanelForecaster
 from forecast.predict.panel_errors import recent_sizes
+from forecast.predict.panel_output import FORMS, PanelOutcome
 from tests.conftest import TinyRun
 from tests.support.panels import STORES, stores
 from tests.support.small import HORIZON, snapshot, write
@@ -109,7 +111,7 @@ def test_the_command_says_which_form_the_intervals_have(
     words = ["--run", str(panel_run.path), "--input", str(write(tmp_path / "stores.csv", stores()))]
     assert main([*words, "--output", str(output), "--levels", "80", "--adaptive"]) == 0
     is_plain = forecast.load(panel_run.path).forms.adaptive is None  # type: ignore[union-attr]
-    end = "plain form: past errors of" if is_plain else "as wide as the errors of the latest forecasts of each series"
+    end = "plain form: the run found no" if is_plain else "as wide as the errors of the latest forecasts of each series"
     assert end in capsys.readouterr().out
     described = json.loads(output.with_suffix(".json").read_text(encoding="utf-8"))
     assert described["intervals"]["form"] == ("plain" if is_plain else "adaptive")
@@ -118,3 +120,16 @@ def test_the_command_says_which_form_the_intervals_have(
     assert "there are no intervals to adapt: add levels" in capsys.readouterr().err
     assert snapshot(tmp_path) == before
     assert list(STORES) == pd.read_csv(output)["store"].astype(str).unique().tolist()
+
+
+def test_the_line_names_the_form_of_the_run_or_of_any_run_of_an_ensemble(model: PanelForecaster) -> None:
+    plain = replace(model)
+    plain.__dict__["forms"] = Forms(model.forms.plain)  # a cached property
+    both = replace(plain, others=(model,))
+    both.__dict__["forms"] = plain.forms
+    series, question = model.checked(stores(), "the frame"), Question((80.0,), None, True, False)
+    for each, end in ((plain, FORMS["plain"]), (model, FORMS["adaptive"]), (both, FORMS["adaptive"])):
+        found = each.answer(series, question)
+        line = PanelOutcome(each, series, Path("stores.csv"), [], question, found, {}).interval_line()
+        assert line is not None
+        assert line.endswith(end)

@@ -383,6 +383,18 @@ def test_the_last_rows_of_each_series_are_as_if_the_others_were_not_there(order:
     assert not any("last_rows" in note for note in shorter.notes)
 
 
+@pytest.mark.parametrize("how", ["error", "mask", "interpolate"])
+def test_a_series_begins_with_a_target_value_within_its_last_rows(how: str) -> None:
+    table, options = long_table({"a": 40, "c": 35}), {"policies": Policies(missing=how)}
+    tails = table.groupby("unique_id").tail(33)
+    empty = tails.groupby("unique_id").head(2).index
+    table.loc[empty, "y"] = np.nan
+    series = series_from_frame(table, last_rows=33, **options)
+    same_panel(series, series_from_frame(tails.drop(index=empty), **options))
+    assert series.observed is None
+    assert "4 rows before the first target value of their id were left out" in series.notes
+
+
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
 @pytest.mark.parametrize("labels", [(1, 2, 10), ("1", "2", "10")], ids=["numbers", "text"])
 def test_a_file_and_its_frame_are_the_same_panel(ending: str, labels: tuple[object, ...], tmp_path: Path) -> None:
