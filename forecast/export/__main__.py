@@ -53,6 +53,7 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     from forecast.model.original_units import OriginalUnits, ZScores
     from forecast.predict.ensemble import load_run
     from forecast.predict.facts import encoded
+    from forecast.runs.results import start_name
     from forecast.runs.run import CALIBRATION, Architecture, Run
 
     folder = Run.open_and_say(run)
@@ -63,7 +64,8 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     architecture = Architecture.from_dict(manifest["architecture"])
     captured = capture(forecaster.model, architecture, masked=forecaster.hides_steps)
     calibration = encoded((folder.path / CALIBRATION).read_bytes())
-    content = WRITERS[output.suffix](captured, facts_of(manifest, captured.batch), calibration)
+    facts = facts_of(manifest, captured.batch)
+    content = WRITERS[output.suffix](captured, facts, calibration)
     exported = open_bytes(content, output)
     difference = largest_difference(forecaster.model, exported, windows, scale, captured.batch)
     result = f"{difference:.1e} standard deviations (bound {BOUND:.0e}) over {len(windows.past)} windows of {origin}"
@@ -75,6 +77,9 @@ def export(run: str, output: Path, source: Path | None = None) -> None:
     is_one_series = isinstance(forecaster.model, OriginalUnits)
     units = "float64 values in original units" if is_one_series else "float32 z-scores of each series"
     print(f"{output}: {batch}, {units}; {len(content) / 1e6:.1f} MB")
+    if start := facts["start_from"]:
+        card = f"; pretrained on {start['pretrained_on']}" if start["pretrained_on"] else ""
+        print(f"training began with {start_name(start)}{card}")
     print(f"largest difference from {folder.path}: {result}")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -71,10 +72,16 @@ def words_of(architecture: Architecture) -> str:
 
 
 def facts_of(manifest: Mapping[str, Any], batch: int | None) -> dict[str, Any]:
-    """Return the description of an exported file: the manifest of the run, with the digest of its weights only."""
-    entries = {key: manifest[key] for key in KEPT}
+    """Return the description of an exported file: the manifest of the run, with the digest of its weights only.
+
+    Of a run that it began with, only the name of the folder is kept: the file may leave this machine.
+    """
+    entries, start = {key: manifest[key] for key in KEPT}, manifest.get("start_from")
+    if start and start["run"] is not None:
+        start = {**start, "run": Path(start["run"]).name}
     return {
         **entries,
+        "start_from": start,
         "files": {WEIGHTS: manifest["files"][WEIGHTS]},
         "export": {"batch": batch, "torch": torch.__version__},
     }

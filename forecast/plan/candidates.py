@@ -7,12 +7,13 @@ from typing import Any
 
 from forecast import attention
 from forecast.attention._parsing import FUSED, parse, split_word
-from forecast.common.configuration import check_places, compose_words, plain_values
+from forecast.common.configuration import compose_words
 from forecast.common.errors import InputError
 from forecast.data.sources import Source
 from forecast.runs.settings import Settings, follow_table
+from forecast.training.start_from import composed
 
-CHOICE = "attention="
+CHOICE, START = "attention=", "start_from="
 OPTION = "--mechanisms"
 
 
@@ -35,7 +36,10 @@ class Candidate:
 
 
 def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[Candidate]:
-    """Return the candidates: `mechanisms` such as `probsparse:factor=3`, or those in `attention=…`, or all."""
+    """Return the candidates: `mechanisms` such as `probsparse:factor=3`, or those in `attention=…`, or all.
+
+    A training that begins with weights (`start_from`) has their mechanism alone.
+    """
     if sweeps := [word for word in overrides if word.lstrip("+~").startswith("sweep.")]:
         raise InputError(f"{sweeps[0]}: a plan is about one training: leave it out")
     words = [word for word in overrides if not word.startswith(CHOICE)]
@@ -45,7 +49,13 @@ def candidates_of(overrides: Sequence[str], mechanisms: Sequence[str]) -> list[C
     for name in chosen:
         if name not in attention.available():
             raise InputError(f"{CHOICE}{name}: choose from {', '.join(attention.available())}")
-    candidates = [_candidate(word, words) for word in dict.fromkeys(chosen or mechanisms or attention.available())]
+    begins = any(word.lstrip("+").startswith(START) and word != f"{START}null" for word in words)
+    if begins and not chosen and not mechanisms:
+        config = composed(compose_words(words), words)
+        candidates = [Candidate(str(config["attention"]["name"]), Settings.parse(config))]
+    else:
+        named = dict.fromkeys(chosen or mechanisms or attention.available())
+        candidates = [_candidate(word, words) for word in named]
     for candidate in candidates:
         if candidate.settings is not None:
             _check(candidate.settings)
@@ -59,12 +69,10 @@ def _candidate(word: str, overrides: Sequence[str]) -> Candidate:
     name, changed = split_word(word, OPTION, FUSED)
     choice = [f"{CHOICE}{name}", *(f"attention.{key}={json.dumps(value)}" for key, value in changed.items())]
     try:
-        config = compose_words([*overrides, *choice])
-        check_places(config, overrides)
-        composed = plain_values(config)
+        config = composed(compose_words([*overrides, *choice]), [*overrides, *choice])
     except InputError as refused:
         return Candidate(label, None, str(refused))
-    return Candidate(label, Settings.parse(composed))
+    return Candidate(label, Settings.parse(config))
 
 
 def _check(settings: Settings) -> None:
@@ -72,8 +80,6 @@ def _check(settings: Settings) -> None:
     settings.trainer.device()
     if settings.resume:
         raise InputError(f"resume={settings.resume}: a plan is for a training from the start: leave it out")
-    if settings.start_from is not None:
-        raise InputError(f"start_from={settings.start_from}: does not change time or memory: leave it out of a plan")
     for key in ("devices", "num_nodes"):
         if (value := getattr(settings.trainer, key)) != 1:
             raise InputError(f"trainer.{key}={value}: a plan is measured in one process: set it to 1")

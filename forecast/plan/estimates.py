@@ -16,7 +16,7 @@ Send = Callable[[Request, str], Answer]
 FIELDS = (
     *("loop_seconds", "wait_seconds", "validation_seconds", "epoch_seconds", "training_seconds", "training_rounds"),
     *("result_seconds", "peak_mib", "peak_rounds", "steps_timed", "largest_batch", "batch_bound"),
-    *("suggested_batch", "largest_look_back", "look_back_bound", "trials", "disturbed_rounds"),
+    *("suggested_batch", "largest_look_back", "look_back_bound", "trials", "disturbed_rounds", "parameters"),
 )
 """Keys of a row besides `mechanism` and `why`; None if unknown."""
 
@@ -95,6 +95,7 @@ def _round(candidate: Candidate, answer: Answer, memory: int) -> Row:
             "result_seconds": pace.result_seconds(length),
             "peak_mib": answer.peak_mib,
             "steps_timed": answer.steps,
+            "parameters": answer.parameters,
         }
     if footprint is not None and answer.longest is not None:
         wanted = int(candidate.config["training"]["evaluation_batch_size"])

@@ -38,6 +38,7 @@ class Answer:
     peak_mib: float | None = None  # as `speed.peak_memory_mib` of a result
     steps: int | None = None  # number of timed steps
     disturbed: bool | None = None  # whether other processes slowed the timed steps
+    parameters: int | None = None  # of the network
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Answer":

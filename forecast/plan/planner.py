@@ -24,6 +24,7 @@ from forecast.plan.estimates import Row, Send, estimate, measure, try_sizes
 from forecast.plan.messages import Answer, Request, request_child
 from forecast.plan.tables import plan_table
 from forecast.runs.settings import Settings, follow_table
+from forecast.training.start_from import beginning_of
 
 Measure = Callable[[Candidate, Send, float, int, Answer | None], Answer]
 """Measures a mechanism once, as `estimates.measure` does."""
@@ -85,10 +86,16 @@ def plan(
         raise _nothing_planned(rows[0]["why"], settings)
     return rows, {
         "data": settings.data.name, "context_length": settings.context_length, "horizon": settings.horizon,
-        "batch": settings.training.batch_size, "rounds": options.rounds,
+        "batch": settings.training.batch_size, "rounds": options.rounds, **_start(settings),
         "memory_gib": memory / 2**30, "room_gib": usable / 2**30,
         **vars(planned[0].length), **facts_of(device, settings.training.precision, arguments, module),
     }  # fmt: skip
+
+
+def _start(settings: Settings) -> dict[str, Any]:
+    """Return which weights begin the training, and its learning rate."""
+    start = beginning_of(settings.start_from)
+    return {"start_from": None if start is None else start.facts, "learning_rate": settings.optimizer.get("lr")}
 
 
 def _nothing_planned(why: str, settings: Settings) -> Exception:

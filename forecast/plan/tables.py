@@ -7,6 +7,7 @@ from forecast.common.tables import Table
 from forecast.common.text import NONE, duration, from_to, three_digits
 from forecast.common.timing import LEAST_ROUNDS, always_less
 from forecast.plan.estimates import BY_ROUND, Row
+from forecast.runs.results import start_name
 
 HEADINGS = (
     *("mechanism", "step", "epoch", "training", "min to max", "until scores", "peak MiB", "largest batch"),
@@ -19,13 +20,14 @@ def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
     """Return the table of the mechanisms."""
     rounds = "one round" if facts["rounds"] == 1 else f"median of {facts['rounds']} rounds"
     notes = [
+        *_start(rows, facts),
         f"step: from one step to the next; training: {facts['steps']:,} steps and their validations; min to max: over "
         "the rounds; until scores: also preparation and the scores of all windows",
         f"times and peak: {rounds}, mechanisms in turn, each measured in a separate process",
         *_busy(rows),
         *_orders(rows, facts["rounds"]),
         f"largest batch, largest look-back: conservative estimates for {_usable(facts)}, from the memory of other "
-        "sizes in the first round; *: limited by the data",
+        f"sizes in the first round; *: limited by the data{' or the start' if facts.get('start_from') else ''}",
         f"suggested batch, twice of which does not fit or is less than 10 % faster: {_suggested(rows)}",
         *(f"{row['mechanism']}: {row['why']}" for row in rows if row["why"]),
         *(f"{row['mechanism']}: {_trial(trial, row)}" for row in rows for trial in row["trials"] or ()),
@@ -35,6 +37,16 @@ def plan_table(rows: Sequence[Row], facts: Mapping[str, Any]) -> Table:
         f"batch {facts['batch']:,}: predicted cost of a training"
     )
     return Table(title, HEADINGS, [_cells(row) for row in rows], tuple(notes))
+
+
+def _start(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[str]:
+    """Return a note on the weights that begin the training, and their network; none for random ones."""
+    if not (start := facts.get("start_from")):
+        return []
+    size = [f"its architecture has {row['parameters']:,} parameters" for row in rows if row["parameters"]][:1]
+    rate = [f"learning rate {facts['learning_rate']:g}"] if facts["learning_rate"] else []
+    steps = f"{facts['steps']:,} steps, {facts['steps'] * facts['batch'] / facts['train']:.3g} passes over the data"
+    return [f"start: {'; '.join([start_name(start), *size, *rate, steps])}"]
 
 
 def _suggested(rows: Sequence[Row]) -> str:

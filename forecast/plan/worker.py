@@ -131,9 +131,13 @@ def _paced(request: Request) -> tuple[Preparation, Answer]:
     clock = StepClock(request.seconds)
     with TemporaryDirectory(dir=request.folder or None) as folder:
         speed = _train_shortly(made, clock, Path(folder))
-    pace = clock.pace(prepared + speed.get("compile_seconds", 0.0))
     return made, Answer(
-        length=length, pace=pace, peak_mib=speed["peak_memory_mib"], steps=clock.steps, disturbed=clock.load.disturbed
+        length=length,
+        pace=clock.pace(prepared + speed.get("compile_seconds", 0.0)),
+        peak_mib=speed["peak_memory_mib"],
+        steps=clock.steps,
+        disturbed=clock.load.disturbed,
+        parameters=sum(parameter.numel() for parameter in made.network.parameters()),
     )
 
 
@@ -195,13 +199,13 @@ def _length(made: Preparation) -> Length:
         steps=made.task.total_steps,
         interval=settings.validation_interval(len(parts["train"])),
         max_seconds=None if settings.duration is None else settings.duration.total_seconds(),
-        scores_start=made.linear_maps.start is not None,
+        scores_start=made.linear_maps.start is not None or made.start is not None,
         holds_out=holds_out,
     )
 
 
 def _longest(made: Preparation) -> int:
-    """Return the longest look-back with at least one training window, at most `first_origin` if it is set."""
+    """Return the longest look-back with at least one training window, at most `first_origin` and that of a start."""
     longest = len(made.data.split.train) - made.data.parts["train"].horizon
-    first = made.settings.training.first_origin
-    return longest if first is None else min(longest, first)
+    bounds = made.settings.training.first_origin, None if made.start is None else made.start.longest
+    return min([longest, *(bound for bound in bounds if bound is not None)])

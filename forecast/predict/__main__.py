@@ -325,6 +325,7 @@ def _predict_panel(
     forecaster: "PanelForecaster", source: Path, output: Path, known: Sequence[Path], asked: Asked
 ) -> None:
     """Write the forecasts of all series of a long table, with a sheet of nine and a description next to them."""
+    from forecast.predict.facts import starts_line
     from forecast.predict.known import MissingKnown
     from forecast.predict.panel_output import PanelOutcome
 
@@ -351,7 +352,8 @@ def _predict_panel(
     mean = f", ensemble mean of {count} runs" if count > 1 else ""
     steps = f"{len(forecast.ids):,} series of {forecaster.horizon} steps, from {first} on"
     print(f"{output}: {steps}{mean}; picture: {picture}")
-    _print_lines(outcome.warnings, outcome.interval_line(), outcome.ended_earlier())
+    starts = starts_line([member.facts for member in forecaster.members])
+    _print_lines(outcome.warnings, starts, outcome.interval_line(), outcome.ended_earlier())
 
 
 def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemble: str) -> None:
@@ -372,7 +374,8 @@ def _report(outcome: "Outcome", output: Path, picture: Path, layout: str, ensemb
     outcome.complete(output, layout, picture)
     steps = f"{len(values)} steps, {values.index[0]} to {values.index[-1]}"
     print(f"{output}: {steps}{quantile}{ensemble}; picture: {picture}")
-    _print_lines(outcome.warnings, outcome.interval_line(), not_drawn(picture, list(values.columns)))
+    drawn = not_drawn(picture, list(values.columns))
+    _print_lines(outcome.warnings, outcome.starts_line(), outcome.interval_line(), drawn)
 
 
 def _print_lines(warnings: Sequence[str], *lines: str | None) -> None:

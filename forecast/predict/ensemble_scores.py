@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from forecast.common.errors import InputError
-from forecast.common.files import read_json
+from forecast.common.files import look_up, read_json
 from forecast.data.datamodule import ForecastData
 from forecast.data.settings import DataSettings
 from forecast.data.windows import Batch
@@ -73,6 +73,7 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
         **known,
         **scores,
         **({} if reached is None else {"diagnostic": reached}),
+        "start_from": first.get("start_from"),
         "seeds": [result["seed"] for result in results],
         "linear_path": None,
         "model": {key: sum(result["model"][key] for result in results) for key in ("parameters", "steps")},
@@ -83,12 +84,19 @@ def score_ensemble(runs: Sequence[Run], data: ForecastData) -> dict[str, Any]:
 
 
 def _check_alike(runs: Sequence[Run]) -> None:
-    """Raise InputError if runs differ in more than their seed."""
-    config = read_config(runs[0].path)
+    """Raise InputError if runs differ in more than their seed; the weights of a start may have changed meanwhile."""
+    config, began = read_config(runs[0].path), _start_of(runs[0])
     for run in runs[1:]:
         lines = differences(config, read_config(run.path), budget=True)
+        if (own := _start_of(run)) != began:
+            lines.append(f"start_from.weights is {own} there and {began} here")
         if apart := [line for line in lines if not line.startswith(ALLOWED)]:
             raise InputError(f"{run.path}: differs from {runs[0].path} in more than the seed: {'; '.join(apart[:3])}")
+
+
+def _start_of(run: Run) -> str | None:
+    digest: str | None = look_up(read_json(run.path / RESULT), "start_from.weights")
+    return None if digest is None else digest[:8]
 
 
 class _Members:

@@ -1,7 +1,7 @@
 """What a trained model says about itself: its weights, calibration, validation errors and range of training."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from forecast.evaluation.coverage import SOURCES
 from forecast.evaluation.limits import Limits
 from forecast.evaluation.metrics import PREFERRED
 from forecast.model.presets import Sizes
+from forecast.runs.results import start_name
 from forecast.runs.run import CALIBRATION, DAMAGE, WEIGHTS
 
 
@@ -42,6 +43,8 @@ class ModelFacts:
         Reads the calibration, which a forecast without intervals does not need.
     path
         Run folder or exported file of the model.
+    start
+        What the training began with, as `start_from` of its result; None: random weights.
     attention
         Self-attention that replaces that of training, in the user's words; None: that of training.
     """
@@ -53,6 +56,7 @@ class ModelFacts:
     limits: Limits
     read_calibration: Callable[[], Forms] = field(repr=False)
     path: Path
+    start: Mapping[str, Any] | None = None
     attention: str | None = None
 
     @classmethod
@@ -65,6 +69,8 @@ class ModelFacts:
             raise ValueError("the facts of its calibration are not valid")
         if not isinstance(errors, Mapping) or not all(_is_number(value) for value in errors.values()):
             raise ValueError("the validation errors are not numbers")
+        if not isinstance(manifest.get("start_from"), Mapping | None):
+            raise ValueError("the start of its training is not valid")
         pd.Timestamp(calibration.get("last_training_row", ""))  # raises ValueError if it is no time
         return cls(
             weights=str(manifest["files"][WEIGHTS]["sha256"]),
@@ -74,6 +80,7 @@ class ModelFacts:
             limits=Limits.from_dict(manifest["limits"], num_targets),
             read_calibration=read_calibration,
             path=path,
+            start=manifest.get("start_from"),
         )
 
     def warnings(self) -> list[str]:
@@ -91,6 +98,12 @@ class ModelFacts:
             f"{EVERY[best].sentence} was better than the model on validation (MSE {others[best]:.4g} against "
             f"{ours:.4g}): compare the forecast with it"
         ]
+
+
+def starts_line(models: Sequence[ModelFacts]) -> str | None:
+    """Return which weights the trainings of averaged models began with; None if all began with the same."""
+    names = list(dict.fromkeys(start_name(model.start) for model in models))
+    return f"the runs began with {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else None
 
 
 def calibration_of_run(folder: Path, sizes: Sizes) -> Forms:

@@ -16,6 +16,7 @@ from forecast.evaluation.coverage import calibrating_windows, coverage_warnings,
 from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.predict.answer import naive_forecast, naive_name
 from forecast.predict.ensemble import Ensemble
+from forecast.predict.facts import starts_line
 from forecast.predict.forecast import Forecast, Question
 from forecast.tables.writing import is_workbook, write_table
 
@@ -64,7 +65,12 @@ class Outcome:
         return {
             "program": program_version(),
             "models": [
-                {"path": str(one.path), "weights_sha256": one.facts.weights, "attention": one.attention}
+                {
+                    "path": str(one.path),
+                    "weights_sha256": one.facts.weights,
+                    "start_from": one.facts.start,
+                    "attention": one.attention,
+                }
                 for one in self.members
             ],
             "combination": "mean of the models' values and interval ends" if len(self.members) > 1 else None,
@@ -89,6 +95,10 @@ class Outcome:
             "form": _one_or_all([form or "adaptive" for form in self.forecast.forms]),
             "adapted_on_forecasts": _one_or_all(self.forecast.adapted_on),
         }
+
+    def starts_line(self) -> str | None:
+        """Return the printed line on the starts of an ensemble's members; None if they are the same."""
+        return starts_line([member.facts for member in self.members])
 
     def interval_line(self) -> str | None:
         """Return the printed line on the intervals; None without any."""

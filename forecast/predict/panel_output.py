@@ -102,7 +102,10 @@ class PanelOutcome:
             intervals = {"calibration": facts.calibration, "form": self._form()}
         return {
             "program": program_version(),
-            "models": [{"path": str(one.path), "weights_sha256": one.facts.weights} for one in model.members],
+            "models": [
+                {"path": str(one.path), "weights_sha256": one.facts.weights, "start_from": one.facts.start}
+                for one in model.members
+            ],
             "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},
             "known": [{"file": path.name, "sha256": self.hashes.get(path)} for path in self.known],
             "forecast": {

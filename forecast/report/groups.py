@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecast.common.files import flatten, look_up
-from forecast.runs.labels import arm_labels, data_key, differing, facts_apart, shown
+from forecast.runs.labels import arm_labels, data_key, differing, facts_apart, shown, start_weights
 from forecast.runs.read import FinishedRun, InTurn
 
 
@@ -226,11 +226,12 @@ DATES = ("time_column", "time_columns", "date_format", "time_zone")
 
 
 def _conditions(run: FinishedRun) -> dict[str, str]:
-    """Return device, precision, batch size and the reading of dates, which distinguish equal names."""
+    """Return device, precision, batch size, the start and the reading of dates, which distinguish equal names."""
     size = run.config["training"].get("evaluation_batch_size")
     return {
         "device": str(run.result["device"]),
         "precision": str(run.result["precision"]),
         "batch": f"evaluation_batch_size={size}",
+        "start": start_weights(run.result),
         **{key: f"data.{key}={shown(run.config['data'].get(key))}" for key in DATES},
     }

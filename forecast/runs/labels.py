@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from forecast.common.files import flatten
+from forecast.common.files import flatten, look_up
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.tables.roles import OPTIONS
 
@@ -98,8 +98,10 @@ NAMES = ("name", "_target_")
 FIRST = ("attention", "decoder_attention", "cross_attention", "model", "loss")
 """The most important groups; the others follow by name."""
 
-ASIDE = (*FREE, "evaluation", "seed", "horizon", "context_length")
-"""Root keys that do not distinguish arms: shown elsewhere, or equal in all."""
+START = "start_from"
+
+ASIDE = (*FREE, "evaluation", "seed", "horizon", "context_length", START)
+"""Root keys that do not distinguish arms: shown elsewhere, or equal in all. Each label has its start."""
 
 OF_GROUPS = {
     "data": NOT_SCORED,
@@ -109,13 +111,27 @@ OF_GROUPS = {
 
 
 def arm_labels(configs: Sequence[Config]) -> list[str]:
-    """Return each configuration's unique label: its mechanism, and as few words as possible.
+    """Return each configuration's unique label: its mechanism, its start unless random, and as few words as possible.
 
     A value that differs only where earlier words also differ is left out.
     """
-    words = [dict(enumerate(row)) for row in zip(*_columns(configs), strict=True)]
-    used = dict.fromkeys([0, *telling_keys(words)])  # the mechanism is always used
-    return [", ".join(row[key] for key in used if row[key] is not None) for row in words]
+    starts = [_start(config) for config in configs]
+    words: list[dict[Any, str | None]] = [
+        {0: row[0], START: start, **dict(enumerate(row))}
+        for start, row in zip(starts, zip(*_columns(configs), strict=True), strict=True)
+    ]
+    used = dict.fromkeys([0, START, *telling_keys(words)])
+    return [", ".join(word for key in used if (word := row[key]) is not None) for row in words]
+
+
+def _start(config: Config) -> str | None:
+    """Return the word of a start, None for random weights."""
+    return None if config.get(START) is None else f"{START}={config[START]}"
+
+
+def start_weights(result: Mapping[str, Any]) -> str:
+    """Return the word of the weights of a start, by their hash, which distinguishes starts at the same place."""
+    return f"{START}.weights={str(look_up(result, f'{START}.weights'))[:8]}"
 
 
 def _columns(configs: Sequence[Config]) -> Iterator[Column]:

@@ -228,13 +228,16 @@ PLACES = ("name", "path", "file_name", "url", "about", "sha256", "targets")
 def _identity(result: dict[str, Any]) -> dict[str, Any]:
     """Return the values that runs of other seeds share: configuration, device, precision and data.
 
-    `data.perfect_foresight` is left out: it is a statement on the data and changes no number.
+    `data.perfect_foresight` is left out: it is a statement on the data and changes no number. The hash of the weights
+    of a start counts, since other weights may be at its place by now.
     `forecasts` is a key of the forecast series, which runs of other configurations may share.
     """
     free = {*FREE, "evaluation", "seed"}
     aside = {f"training.{key}" for key in FREE_TRAINING if key not in BUDGET} | {"data.perfect_foresight"}
     values = flatten(result["config"]).items()
     settings = {key: value for key, value in values if key.split(".")[0] not in free and key not in aside}
+    if start := look_up(result, "start_from.weights"):
+        settings["start_from.weights"] = start[:8]
     sha256 = look_up(result, "data.sha256")
     told = {f"data.{key}" for key in PLACES} if sha256 else set()  # the hash and the targets tell the same
     scored = {key: value for key, value in settings.items() if key not in told}

@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 from forecast.common.files import flatten, look_up
+from forecast.common.text import shown
 from forecast.data.training_range import TrainingRange
 from forecast.evaluation.adaptive import LEAST_OF_SERIES
 from forecast.evaluation.baselines import EVERY
@@ -116,14 +117,28 @@ def is_on_all_windows(scores: Mapping[str, Any]) -> bool:
     return "windows" not in scores
 
 
+RUN, PRETRAINED = "run", "pretrained"
+"""Kinds of start besides random weights."""
+
+
+def start_name(start: Mapping[str, Any] | None) -> str:
+    """Return in words which weights a training began with; `start` is `start_from` of its result."""
+    if not start:
+        return "random weights"
+    if start.get("kind") == PRETRAINED:
+        return f"the pretrained network {str(start['weights'])[:8]}"
+    return f"the weights of {shown(str(start['run']))}"
+
+
 def forecast_facts(result: Mapping[str, Any], training: TrainingRange, limits: Limits) -> dict[str, Any]:
     """Return what a forecast says about its run, for the manifest.
 
-    These are the calibration with its known coverages, the validation MSE of each row, the range of training, and the
-    limits that no forecast crosses.
+    These are the start, the calibration with its known coverages, the validation MSE of each row, the range of
+    training, and the limits that no forecast crosses.
     """
     rows = {"model": result, **result["baselines"]}
     return {
+        "start_from": result["start_from"],
         "calibration": {
             **result["calibration"],
             **coverage_facts(result),
@@ -279,6 +294,7 @@ TEXTS = (
     *("command", "status", "device", "precision", "commit", "data.name", "data.path", "data.sha256"),
     *("calibration.method", "calibration.explanation"),
     *("data.frequency", "config.attention.name", "config.model.name"),
+    *(f"start_from.{key}" for key in ("kind", "run", "weights", "pretrained_on")),
 )
 """Values that are texts or null."""
 

@@ -237,14 +237,17 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def differences(wanted: Mapping[str, Any], stored: Mapping[str, Any], *, budget: bool = False) -> list[str]:
-    """Return a line for each difference that makes another run; the length of the run counts only with `budget`."""
+    """Return a line for each difference that makes another run; the length of the run counts only with `budget`.
+
+    The start comes first, since other options follow from it.
+    """
     ours, theirs = _settled(wanted, budget), _settled(stored, budget)
     if ours.get("training.precision") == "auto":
         theirs["training.precision"] = "auto"
     absent = "absent"
     return [
         f"{key} is {theirs.get(key, absent)} there and {ours.get(key, absent)} here"
-        for key in sorted(ours | theirs)
+        for key in sorted(ours | theirs, key=lambda key: (key != "start_from", key))
         if ours.get(key, absent) != theirs.get(key, absent)
     ]
 

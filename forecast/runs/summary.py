@@ -23,7 +23,7 @@ from forecast.evaluation.holdout import IN_SAMPLE
 from forecast.evaluation.interval_scores import LEVELS
 from forecast.evaluation.metrics import PREFERRED, skill
 from forecast.evaluation.significance import FEWEST
-from forecast.runs.results import is_on_all_windows
+from forecast.runs.results import is_on_all_windows, start_name
 from forecast.runs.run import INPUT, PICTURE, Run
 
 NAMES = {
@@ -300,10 +300,11 @@ def best_line(result: Mapping[str, Any]) -> str:
         cure = "training.start_confidence=null lets any better score count"
         why = f"validation is too short to accept trained weights ({blocks})"
         return f"{line}: {why}; {cure}. {_start_alone(result)}"
+    start = result.get("start_from")
     mixture = "" if mixing_weight is None else f" {_mixture(mixing_weight)}"
     few = f" {steps} steps are too few to judge a training." if steps < FEW_STEPS else ""
-    if best == 0 and (start := look_up(result, "start_from.run")) is not None and mixing_weight != 0:
-        return f"{line}: no step is better than the weights of {shown(start)}.{few}{mixture}"
+    if best == 0 and start and mixing_weight != 0:
+        return f"{line}: no step is better than {start_name(start)}.{few}{mixture}"
     if best == 0:
         return f"{line}: training added nothing beyond chance.{few} {_start_alone(result)}"
     return f"{line}.{mixture}"
@@ -318,6 +319,8 @@ def _mixture(mixing_weight: float) -> str:
 
 def _start_alone(result: Mapping[str, Any]) -> str:
     """Return what a forecast without training is made of."""
+    if result.get("start_from") and (mixing_weight := look_up(result, "model.mixing_weight")):
+        return _mixture(mixing_weight)
     start = result.get("linear_path_start")
     if start is None:
         return "Forecast = the linear path's start."
@@ -452,7 +455,8 @@ def summary(result: Mapping[str, Any]) -> str:
         f"``{result['command']}``",
         f"**{data['name']}**: {data['rows']:,} rows (frequency {data['frequency']}), {len(data['targets'])} targets; "
         f"windows: {windows}",
-        f"{title(result)}; {result['model']['parameters']:,} parameters; seed {result['seed']}; {result['device']}",
+        f"{title(result)}; {result['model']['parameters']:,} parameters; seed {result['seed']}; {result['device']}; "
+        f"start: {start_name(result.get('start_from'))}",
     ]
     table = Table("", HEADINGS, table_rows(result), notes(result)).to_markdown()
     below = [

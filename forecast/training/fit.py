@@ -109,6 +109,7 @@ def fit(
     checkpoints = Checkpoints(
         folder=folder,
         fingerprint=fingerprint,
+        start=_start_hash(prepared),
         minutes=settings.checkpoint_minutes,
         best=best,
         evidence=evidence,
@@ -187,11 +188,16 @@ def _check_same_data(fingerprint: str, group: Group) -> None:
 
 
 def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path, hint: str) -> None:
-    """Refuse a checkpoint that was trained on other data, or for more steps than are asked for.
+    """Refuse a checkpoint that began with other weights, was trained on other data, or for more steps than asked for.
 
     `where` is the folder of the run. `hint` says how to start over if the run cannot be resumed.
     """
     total_steps = prepared.task.total_steps
+    if (began := resumed.get("start")) != (start := _start_hash(prepared)):
+        raise InputError(
+            f"{where}: start_from={prepared.settings.start_from} has changed since this run began (SHA-256 of its "
+            f"weights: {began}, now {start}): restore it, or {hint}"
+        )
     if resumed["data"] != _fingerprint(prepared.data):
         raise InputError(f"{where}: the data have changed since this run began: restore them, or {hint}")
     if resumed["step"] > total_steps:
@@ -199,6 +205,11 @@ def check_resumed(prepared: Preparation, resumed: Mapping[str, Any], where: Path
             f"{where}: has made {resumed['step']:,} steps already, more than the {total_steps:,} requested: "
             f"raise training.max_steps or training.max_epochs, or {hint}"
         )
+
+
+def _start_hash(prepared: Preparation) -> str | None:
+    """Return the first digits of the hash of the weights that begin the training; None for random ones."""
+    return None if prepared.start is None else str(prepared.start.facts["weights"])[:16]
 
 
 def _make_trainer(

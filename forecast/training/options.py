@@ -17,7 +17,7 @@ from forecast.data.settings import FILE, DataSettings
 from forecast.runs.ensemble import MOST
 from forecast.runs.settings import Settings
 from forecast.tables.flaws import value_word
-from forecast.training.start_from import composed
+from forecast.training.start_from import composed, word_of
 
 PLACES = {
     **{name: name for name in ("attention", "model", "experiment", "optimizer", "scheduler", "trainer")},
@@ -49,6 +49,8 @@ class Options:
         for name, given in options.items():
             if name == "start_from" and (given := getattr(given, "path", given)) is None:
                 raise InputError("start_from: is an ensemble, or no model: give one run, such as a member")
+            if name == "start_from" and isinstance(given, Path):
+                given = word_of(given)
             value = _plain(name, given)
             if name in REFUSED:
                 raise InputError(f"{name}: {REFUSED[name]}: leave it out")

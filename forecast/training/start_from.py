@@ -11,7 +11,7 @@ from torch import Tensor
 
 from forecast.common.configuration import check_places, check_trial, plain_values
 from forecast.common.errors import InputError
-from forecast.common.files import flatten
+from forecast.common.files import flatten, look_up
 from forecast.common.losses import QUANTILE
 from forecast.common.text import shown
 from forecast.data.contract import DataContract
@@ -23,6 +23,7 @@ from forecast.evaluation.evaluate import evaluate
 from forecast.model.informer import in_evaluation
 from forecast.predict.ensemble import Ensemble, load
 from forecast.pretrained.weights import NAME, open_pretrained
+from forecast.runs.results import RUN
 from forecast.runs.resume import place_of, read_config
 from forecast.runs.run import Architecture, Run
 from forecast.training.start_pretrained import PretrainedBeginning, with_pretrained
@@ -46,6 +47,9 @@ OF_THE_TABLE = (
 )
 """Options of the data that a training on a later table of one's own takes from the run."""
 
+LATEST = "latest"
+"""What a command line calls the finished run that started last."""
+
 CURE = "give a table like that of the run, or leave out start_from"
 
 
@@ -60,6 +64,8 @@ class Beginning:
     """Last row of its training and validation; None if its result does not say."""
     chooses_weight: bool = False
     """Whether the mixing weight is chosen on validation before the first step; a run has its own."""
+    pretrained_on: str | None = None
+    """What the pretrained weights were trained on with which the run, or one before it, began; None without any."""
 
     @property
     def encoder(self) -> KnownEncoder:
@@ -78,12 +84,23 @@ class Beginning:
         if isinstance(model, Ensemble) or model.path is None or not model.path.is_dir():
             raise InputError(f"start_from={word}: is not one run: give the folder of one, outputs/…")
         assert model.facts is not None
-        return cls(model.path, model.contract, model.facts.weights, model.result["data"].get("last_seen_row"))
+        seen, pretrained_on = (look_up(model.result, key) for key in ("data.last_seen_row", "start_from.pretrained_on"))
+        return cls(model.path, model.contract, model.facts.weights, seen, pretrained_on=pretrained_on)
 
     @property
-    def facts(self) -> dict[str, str]:
-        """The folder and the SHA-256 of its weights, for a result."""
-        return {"run": str(self.path), "weights": self.digest}
+    def facts(self) -> dict[str, Any]:
+        """The kind of start, the folder, the SHA-256 of its weights, and what came before it, for a result."""
+        return {"kind": RUN, "run": str(self.path), "weights": self.digest, "pretrained_on": self.pretrained_on}
+
+    @property
+    def architecture(self) -> Architecture:
+        """The architecture of the run."""
+        return Architecture.from_dict(Run(self.path).manifest()["architecture"])
+
+    @property
+    def longest(self) -> int:
+        """The longest look-back that the weights fit, which is that of the run."""
+        return self.architecture.sizes.context_length
 
     def check_table(self, source: Source) -> None:
         """Raise InputError for a table of another step, or with other roles, than the run had."""
@@ -99,8 +116,7 @@ class Beginning:
     def check_network(self, architecture: Architecture, data: ForecastData) -> None:
         """Raise InputError for a network that the weights do not fit, and name the difference."""
         self._compare("calendar cycles", self.contract.cycles, list(data.cycles))
-        stored = Architecture.from_dict(Run(self.path).manifest()["architecture"])
-        there, here = (flatten(asdict(one)) for one in (stored, architecture))
+        there, here = (flatten(asdict(one)) for one in (self.architecture, architecture))
         for key in [*there, *here]:
             self._compare(key.replace("options.", "model."), there.get(key), here.get(key))
 
@@ -187,7 +203,12 @@ def with_run(plain: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     data = plain["data"] | {
         key: value for key, value in taken.items() if key in plain["data"] and f"data.{key}" not in typed
     }
-    return {**plain, **own, "data": data, "start_from": str(start.path)}
+    return {**plain, **own, "data": data, "start_from": word_of(start.path)}
+
+
+def word_of(folder: Path) -> str:
+    """Return the word of `start_from` for a run folder; one whose name is a word of its own gets a "./"."""
+    return f"./{folder}" if str(folder) in (NAME, LATEST) else str(folder)
 
 
 def beginning_of(word: str | None) -> Beginning | PretrainedBeginning | None:

@@ -12,6 +12,7 @@ from forecast.data.datamodule import ForecastData
 from forecast.data.known import KnownEncoder
 from forecast.data.sources import Source
 from forecast.pretrained.weights import NAME, Pretrained, open_pretrained
+from forecast.runs.results import PRETRAINED
 from forecast.runs.run import Architecture
 from forecast.training.task import ForecastTask
 
@@ -34,9 +35,15 @@ class PretrainedBeginning:
     chooses_weight: bool = True
 
     @property
-    def facts(self) -> dict[str, str]:
-        """The name and the SHA-256 of the weights, for a result."""
-        return {"run": NAME, "weights": str(self.pretrained.card["sha256"])}
+    def facts(self) -> dict[str, Any]:
+        """The kind of start, the SHA-256 of the weights, and what they were trained on, for a result."""
+        card = self.pretrained.card
+        return {"kind": PRETRAINED, "run": None, "weights": card["sha256"], "pretrained_on": card["trained_on"]}
+
+    @property
+    def longest(self) -> int:
+        """The longest look-back that the weights fit."""
+        return self.pretrained.architecture.sizes.context_length
 
     def check_table(self, source: Source) -> None:
         """Accept any table: the network reads each column by itself."""

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from forecast.attention.full import FullAttention
 from forecast.common.errors import InputError
-from forecast.export.formats import WRITERS, Captured, capture
+from forecast.export.formats import KEPT, WRITERS, Captured, capture, facts_of
 from forecast.model.original_units import Context
 from forecast.predict.exported import open_bytes
+from forecast.runs.run import WEIGHTS
 from tests.export.made import ARGUMENTS, description, largest_error, make_model, windows
 from tests.support.examples import FULL
 
@@ -129,3 +130,10 @@ def test_a_mechanism_whose_arithmetic_depends_on_values_is_refused_in_a_line(mon
     ) as caught:
         capture(model, architecture, masked=False)
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_keeps_the_name_of_the_run_that_training_began_with_but_not_its_place() -> None:
+    manifest: dict[str, Any] = {key: {} for key in KEPT} | {"files": {WEIGHTS: {}}}
+    start = {"kind": "run", "run": "/home/me/outputs/first", "weights": "ab", "pretrained_on": None}
+    assert facts_of({**manifest, "start_from": start}, None)["start_from"] == {**start, "run": "first"}
+    assert facts_of(manifest, None)["start_from"] is None

@@ -3,6 +3,7 @@ import pytest
 from forecast import attention
 from forecast.common.errors import InputError
 from forecast.plan.candidates import candidates_of
+from forecast.training.start_pretrained import RATE
 
 
 def test_every_mechanism_is_planned_with_the_overrides_of_a_training() -> None:
@@ -39,7 +40,9 @@ def test_a_mechanism_that_refuses_an_override_has_a_reason_instead_of_settings()
         ([], ["fulll"], "--mechanisms fulll: 'fulll' does not exist: choose one of "),
         (["data=nowhere"], ["full"], "data=nowhere: no such choice: choose csv, "),
         (["resume=auto"], ["full"], "resume=auto: a plan is for a training from the start"),
-        (["start_from=latest"], ["full"], "start_from=latest: does not change time or memory: leave it out of a plan"),
+        (["start_from=pretrained"], ["linear"], "attention=linear: start_from=pretrained has full: leave it out"),
+        (["start_from=pretrained", "model.d_model=8"], [], "model.d_model=8: start_from=pretrained has 128"),
+        (["start_from=nowhere"], [], "start_from=nowhere: nowhere: no such folder"),
         (["trainer.devices=2"], ["full"], "trainer.devices=2: a plan is measured in one process"),
         (["sweep.minutes=8"], ["full"], "sweep.minutes=8: a plan is about one training: leave it out"),
         (["training.batch_size=0"], ["full"], "training.batch_size=0: must be at least 1"),
@@ -49,3 +52,12 @@ def test_an_impossible_plan_is_refused_in_one_line(overrides: list[str], mechani
     with pytest.raises(InputError) as refused:
         candidates_of(overrides, mechanisms)
     assert message in str(refused.value)
+
+
+def test_a_plan_from_weights_has_their_network_and_learning_rate() -> None:
+    (candidate,) = candidates_of(["start_from=pretrained", "context_length=96"], [])
+    assert candidate.label == "full"
+    assert candidate.settings is not None
+    assert (candidate.settings.model["d_model"], candidate.settings.loss) == (128, "quantile")
+    assert candidate.settings.optimizer["lr"] == RATE
+    assert len(candidates_of(["start_from=null"], [])) == len(attention.available())

@@ -84,3 +84,15 @@ def test_a_suggested_batch_is_named_or_not_measured_on_a_gpu() -> None:
     row = row_of("full", 5.0, 5.0, 5.0)
     assert "less than 10 % faster: not measured on a GPU" in notes(row)
     assert "less than 10 % faster: full 1,024" in notes(row | {"suggested_batch": 1024})
+
+
+def test_the_start_of_a_training_is_named_with_its_size_rate_and_steps() -> None:
+    start = {"kind": "pretrained", "run": None, "weights": "998b6d22ea", "pretrained_on": "generated series only"}
+    row = {**row_of("full", 29, 28, 27), "parameters": 969_808}
+    facts = {**FACTS, "rounds": 3, "start_from": start, "learning_rate": 0.0003, "train": 5000}
+    text = plan_table([row], facts).notes[0]
+    assert text == (
+        "start: the pretrained network 998b6d22; its architecture has 969,808 parameters; learning rate 0.0003; "
+        "250 steps, 0.5 passes over the data"
+    )
+    assert "start" not in plan_table([row], {**FACTS, "rounds": 3, "start_from": None}).notes[0]

@@ -13,7 +13,9 @@ from forecast.data.known import KnownEncoder
 from forecast.data.scaler import Scaler
 from forecast.predict.__main__ import main as predict
 from forecast.predict.ensemble import ALIKE, Ensemble, load
+from forecast.predict.ensemble_scores import score_ensemble
 from forecast.predict.forecaster import Forecaster
+from forecast.runs.run import Run
 from forecast.tables.repair import Policies
 from forecast.tables.times.buckets import Resampling
 from tests.conftest import TinyRun
@@ -156,3 +158,19 @@ def test_load_returns_a_forecaster_or_an_ensemble(tiny_run: TinyRun, second_run:
     assert isinstance(both, Ensemble)
     mean = (one.predict(tiny_run.table) + load(second_run).predict(tiny_run.table)) / 2
     np.testing.assert_allclose(both.predict(tiny_run.table), mean)
+
+
+def test_seeds_that_began_with_other_weights_are_not_scored_as_one_ensemble(
+    tiny_run: TinyRun, second_run: Path, tmp_path: Path
+) -> None:
+    runs = []
+    for source, digest in ((tiny_run.path, "ab" * 32), (second_run, "cd" * 32)):
+        folder = shutil.copytree(source, tmp_path / digest)
+        start = {"kind": "run", "run": "outputs/a", "weights": digest, "pretrained_on": None}
+        result = json.loads((folder / "result.json").read_text())
+        rewrite(folder / "result.json", {**result, "start_from": start})
+        runs.append(Run(folder))
+    with pytest.raises(
+        InputError, match=r"in more than the seed: start_from\.weights is cdcdcdcd there and abababab here"
+    ):
+        score_ensemble(runs, cast(Any, None))

@@ -174,3 +174,13 @@ def test_a_sum_whose_best_step_is_the_start_is_the_ridge_unless_weights_of_a_run
     result = {"config": {"model": {"linear_path": "ridge"}}, "start_from": start}
     run: Any = SimpleNamespace(result=result, number=lambda name: 0.0 if "best_step" in name else float("nan"))
     assert Setting("full", 96, (run,)).is_linear_path is is_ridge
+
+
+def test_other_weights_at_the_place_of_a_start_are_another_setting(tmp_path: Path) -> None:
+    for seed, digest in enumerate(("ab" * 32, "ab" * 32, "cd" * 32), 1):
+        start = {"kind": "run", "run": "outputs/a", "weights": digest, "pretrained_on": None}
+        result = {**result_of(seed=seed, config={"start_from": "outputs/a"}), "start_from": start}
+        write_run(tmp_path / str(seed), result)
+    (group,) = groups_of(read_runs([tmp_path]).runs)
+    arms = [f"full, start_from=outputs/a, start_from.weights={digest}" for digest in ("abababab", "cdcdcdcd")]
+    assert [(setting.arm, setting.seeds) for setting in group.settings] == [(arms[0], [1, 2]), (arms[1], [3])]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, rmtree
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from forecast.common.configuration import compose_words
-from forecast.common.errors import InputError
+from forecast.common.errors import InputError, Interrupted
 from forecast.data.sources import load_source
 from forecast.predict.ensemble import load
 from forecast.runs.labels import arm_labels
@@ -24,7 +25,7 @@ from forecast.training.start_from import Beginning, composed, keep_mixing_weight
 from forecast.training.task import freeze
 from forecast.training.train import train
 from tests.conftest import TinyRun
-from tests.support.interruptions import assert_same, train_in_two_parts
+from tests.support.interruptions import assert_same, interrupt, train_in_two_parts
 from tests.support.panels import stores
 from tests.support.small import changed, hourly, write
 
@@ -206,6 +207,8 @@ def test_any_better_score_counts_after_a_start_unless_validation_is_short(
 
 def test_a_model_or_its_folder_is_taken_from_python(tiny_run: TinyRun) -> None:
     assert Options.of({"start_from": load(tiny_run.path)}).values == {"start_from": str(tiny_run.path)}
+    assert Options.of({"start_from": Path("pretrained")}).values == {"start_from": "./pretrained"}, "a folder"
+    assert Options.of({"start_from": "pretrained"}).values == {"start_from": "pretrained"}
     with pytest.raises(InputError, match="start_from: is an ensemble"):
         Options.of({"start_from": SimpleNamespace(path=None)})
 
@@ -217,8 +220,12 @@ def test_two_kinds_of_start_are_two_settings_of_a_report(tiny_run: TinyRun) -> N
 
 def test_a_result_whose_best_step_is_the_start_says_so(tiny_run: TinyRun) -> None:
     model = {**tiny_run.result["model"], "best_step": 0, "steps": 500, "validation_blocks": None, "mixing_weight": 0.4}
-    line = best_line({**tiny_run.result, "model": model, "start_from": {"run": "outputs/a"}})
+    start = {"kind": "run", "run": "outputs/a", "weights": "ab"}
+    line = best_line({**tiny_run.result, "model": model, "start_from": start})
     assert "no step is better than the weights of outputs/a. Forecast = 40 % encoder-decoder" in line
+    short = {**model, "validation_blocks": 1}
+    line = best_line({**tiny_run.result, "model": short, "start_from": start})
+    assert line.endswith("lets any better score count. Forecast = 40 % encoder-decoder + 60 % linear path.")
 
 
 @pytest.mark.slow
@@ -233,7 +240,9 @@ def test_a_run_says_where_its_weights_come_from_and_resumes_to_the_same_weights(
     whole = train(config, folder=tmp_path / "whole")
     result = whole[1]
     weights = Run(tiny_run.path).manifest()["files"]["model.safetensors"]["sha256"]
-    assert result["start_from"] == {"run": str(tiny_run.path), "weights": weights}
+    began = {"kind": "run", "run": str(tiny_run.path), "weights": weights, "pretrained_on": None}
+    assert result["start_from"] == began
+    assert whole[0].manifest()["start_from"] == began
     assert result["validations"][0]["step"] == 0
     printed = capsys.readouterr().out
     assert f"start: the weights of {tiny_run.path}" in printed
@@ -244,3 +253,29 @@ def test_a_run_says_where_its_weights_come_from_and_resumes_to_the_same_weights(
     assert "encoder" in same
 
     assert_same(*train_in_two_parts(config, tmp_path / "parts", 2, monkeypatch), whole)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_whose_start_has_changed_is_refused_by_name(
+    tiny_run: TinyRun, second_run: Path, later: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, folder = tmp_path / "base", tmp_path / "run"
+    copytree(tiny_run.path, base)
+    config = configuration(tiny_run, later, "logger=null") | {"start_from": str(base)}
+    interrupt(monkeypatch, "training_step", lambda task, _: task.global_step == 2)
+    with pytest.raises(Interrupted):
+        train(config, folder=folder)
+    rmtree(base)
+    copytree(second_run, base)
+    with pytest.raises(InputError, match=rf"{folder}: start_from={base} has changed since this run began"):
+        train(config, folder=folder)
+
+
+def test_what_came_before_a_run_stays_known(tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = load(tiny_run.path)
+    earlier = {**model.result, "start_from": {"kind": "pretrained", "pretrained_on": "generated series only"}}
+    monkeypatch.setattr(type(model), "result", earlier)
+    monkeypatch.setattr(start_from, "load", lambda word: model)
+    start = Beginning.of(str(tiny_run.path))
+    assert start is not None
+    assert start.facts["pretrained_on"] == "generated series only"

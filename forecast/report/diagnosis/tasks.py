@@ -17,7 +17,7 @@ from scipy import stats
 from forecast.common.text import counted
 from forecast.report.costs import TRAINING, timed_together
 from forecast.report.groups import CONTROL, REFERENCE, Setting, in_order, plainest
-from forecast.runs.labels import arm_labels, differing, facts_apart, unique_labels
+from forecast.runs.labels import arm_labels, differing, facts_apart, start_weights, unique_labels
 from forecast.runs.read import FinishedRun
 
 MEMORY = "speed.peak_memory_mib"
@@ -266,7 +266,10 @@ def diagnose(runs: Sequence[FinishedRun]) -> Diagnosis:
         for task, own in by_task.items()
         for label, (run, _) in zip(arm_labels([config for _, config in own]), own, strict=True)
     ]
-    conditions = [{key: str(run.result[key]) for key in CONDITIONS} for _, _, run in labelled]
+    conditions = [
+        {**{key: str(run.result[key]) for key in CONDITIONS}, "start": start_weights(run.result)}
+        for _, _, run in labelled
+    ]
     facts = facts_apart([label for _, label, _ in labelled], conditions, differing)  # over all tasks, for equal names
     groups: dict[tuple[Task, str], list[FinishedRun]] = {}
     for (task, label, run), words in zip(labelled, facts, strict=True):

@@ -48,14 +48,15 @@ class Checkpoints(Callback):
 
     Lightning's own restoring of loops is not used: it counts epochs, this run counts steps.
 
-    `fingerprint` is a hash of the training data. `best` has the weights before training if they are a candidate; only a
-    gain that is significant by `evidence` replaces them (None: any gain). `resumed` is the content of the checkpoint to
-    resume from. `after_save` is called after a save between a batch and its step, so that clocks can be restarted.
-    `resume_hint` ends the interrupt message: how to resume.
+    `fingerprint` is a hash of the training data, `start` one of the weights of `start_from`. `best` has the weights
+    before training if they are a candidate; only a gain that is significant by `evidence` replaces them (None: any
+    gain). `resumed` is the content of the checkpoint to resume from. `after_save` is called after a save between a
+    batch and its step, so that clocks can be restarted. `resume_hint` ends the interrupt message: how to resume.
     """
 
     folder: Path
     fingerprint: str
+    start: str | None
     minutes: float
     best: Best | None
     evidence: Evidence | None
@@ -139,6 +140,7 @@ class Checkpoints(Callback):
             "stopped_by": stopped_by(trainer),
             "finished": finished,
             "data": self.fingerprint,
+            "start": self.start,
             "network": pl_module.state_dict(),
             "optimizer": trainer.optimizers[0].state_dict(),
             "scheduler": scheduler.state_dict(),

@@ -11,6 +11,7 @@ from forecast.common.settings import option, read_options, settings
 from forecast.runs.read import FIGURES
 from forecast.runs.resume import BUDGET, FREE, FREE_TRAINING
 from forecast.runs.settings import check_one_process
+from forecast.training.start_from import LATEST
 from forecast.training.sweep.overrides import LONGEST, NAME
 
 TEST_KEYS = ("test", "baselines")
@@ -39,16 +40,23 @@ class SweepSettings:
 
 
 def check_words(overrides: Sequence[Override]) -> None:
-    """Refuse to sweep settings that all jobs share, to change the jobs' folders, and to repeat a value."""
+    """Refuse to sweep settings that all jobs share, to change the jobs' folders, to repeat a value, and a moving start.
+
+    The latest run is another one for each job, and for the next command.
+    """
     for override in overrides:
         if override.key_or_group == "hydra.sweep" or override.key_or_group.startswith("hydra.sweep."):
             raise InputError(
                 f"{override.input_line}: the program chooses the folders of a sweep: set output_dir or sweep.name"
             )
-        key = override.key_or_group
-        if override.is_sweep_override() and (key in ONE_FOR_ALL or key.split(".")[0] in ONE_FOR_ALL):
+        key, swept = override.key_or_group, override.is_sweep_override()
+        if swept and (key in ONE_FOR_ALL or key.split(".")[0] in ONE_FOR_ALL):
             raise InputError(
                 f"{override.input_line}: all jobs of a sweep share one {override.key_or_group}: use a single value"
+            )
+        if key == "start_from" and LATEST in (override.sweep_string_iterator() if swept else [override.value()]):
+            raise InputError(
+                f"{override.input_line}: each job would begin with the job before it: give a run folder, outputs/…"
             )
         if override.value_type in (ValueType.CHOICE_SWEEP, ValueType.SIMPLE_CHOICE_SWEEP):
             values = list(override.sweep_string_iterator())

@@ -74,7 +74,9 @@ def test_the_scores_are_those_of_the_mean_forecast_of_each_window(pair: tuple[Pa
 
 
 def test_the_command_of_the_ensemble_is_recorded(pair: tuple[Path, Ended]) -> None:
-    words = json.loads((pair[0] / "ensemble.json").read_text())["command"].split()
+    content = json.loads((pair[0] / "ensemble.json").read_text())
+    assert content["start_from"] is None, "random weights"
+    words = content["command"].split()
     assert {"ensemble=2", "seed=5", "loss=quantile", f"sweep.name={pair[0].name}"} <= set(words)
     assert "-m" not in words
     assert len(words) == len(set(words))

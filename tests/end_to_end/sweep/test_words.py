@@ -99,6 +99,8 @@ def test_a_mode_in_the_configuration_starts_a_sweep(fake: Any, tmp_path: Path) -
         (["seed=1,2", "sweep.objective=speed"], "sweep.objective=speed: no result has this number"),
         (["seed=1,2", "sweep.objective=model.steps.x"], "sweep.objective=model.steps.x: no result has this number"),
         (["seed=1,2", "sweep.name=a/b"], "sweep.name=a/b"),
+        (["seed=1,2", "start_from=latest"], "start_from=latest: each job would begin with the job before it: give a"),
+        (["start_from=null,latest"], "start_from=null,latest: each job would begin with the job before it"),
         (["seed=1,2,1"], "seed=1,2,1: 1 occurs twice"),
         (["seed=1,2", "sweep.minutes=0"], "sweep.minutes=0: must be above 0"),
         (["seed=1,2", "sweep.minutes=long"], "sweep.minutes=long: must be float or null"),
