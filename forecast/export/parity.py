@@ -35,8 +35,9 @@ _CHUNK = 8
 def largest_difference(model: Model, exported: Model, windows: Context, scale: Tensor, batch: int | None) -> float:
     """Return the largest |exported - model| / `scale` over all steps, series and windows; NaN if any is NaN.
 
-    Both models map the fields of `windows` to (B, h, C_out), original units. `scale` (C_out,) is the standard deviation
-    of each target on the training split. `batch` is the batch size of `exported`; None: try 1, then more.
+    Both models map the fields of `windows` to (B, h, C_out). `scale` (C_out,) is the standard deviation of each target
+    on the training split, in the unit of the forecasts; of z-scores it is 1. `batch` is the batch size of `exported`;
+    None: try 1, then more.
     """
     differences = []
     for rows in slices(len(windows.past), batch):

@@ -88,7 +88,7 @@ OUTPUT = "forecast"
 
 
 class Exported(ABC):
-    """Exported model in original units.
+    """Exported model: of one series in original units, of a long table in z-scores of each series.
 
     `facts` is the manifest of the run: architecture, data, scaler and the digest of the weights. Its entry `export` has
     `batch`, the number of windows per call; None: any.
@@ -101,7 +101,7 @@ class Exported(ABC):
     def __call__(
         self, past: Tensor, past_known: Tensor, future_known: Tensor, past_observed: Tensor | None = None
     ) -> Tensor:
-        """Return the forecast (B, h, C_out), float64, original units; the arguments are the fields of a `Context`."""
+        """Return the forecast (B, h, C_out), in the units of the model; the arguments are the fields of a `Context`."""
         if past_observed is None:
             past_observed = torch.ones_like(past, dtype=torch.bool)
         return self.compute(dict(zip(INPUTS, (past, past_known, future_known, past_observed), strict=True)))
