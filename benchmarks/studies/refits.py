@@ -26,6 +26,7 @@ from forecast.backtest.scores import Errors
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.files import read_json
 from forecast.common.spreadsheet import write_frame
+from forecast.common.tables import table
 from forecast.evaluation.significance import mean_interval
 from forecast.training.train import train
 
@@ -84,9 +85,9 @@ def main() -> None:
         for path, steps in stretch.steps.items():
             folder = Path(tempfile.gettempdir()) / f"refits-{name}-{path}"
             missing = [mode for mode in stretch.modes if not any(_key(row) == (name, path, mode) for row in rows)]
-            table = table_of(stretch, folder)
+            source = table_of(stretch, folder)
             if missing and not (folder / "run").exists():
-                words = [*stretch.words, *QUIET, f"data.path={table}", "data.sha256=null"]
+                words = [*stretch.words, *QUIET, f"data.path={source}", "data.sha256=null"]
                 words += [f"training.max_steps={steps}", *([] if path else ["model.linear_path=false"])]
                 with redirect_stdout(StringIO()):
                     train(plain_values(compose_words(words)), folder=folder / "run")
@@ -94,13 +95,36 @@ def main() -> None:
                 (refit, start), began = MODES[mode], time.process_time()
                 asked = Asked(stretch.first, stretch.last, stretch.step, (), refit, None, start)
                 with redirect_stdout(StringIO()):
-                    backtest([str(folder / "run")], table, folder / mode, asked)
+                    backtest([str(folder / "run")], source, folder / mode, asked)
                 seconds = {"processor_seconds": time.process_time() - began}
                 scores = scores_of(folder, mode, stretch.overlap)
                 rows.append({"data": name, "linear_path": path, "refits_from": mode, **scores, **seconds})
                 with output.open("wb") as opened:
                     write_frame(opened, pd.DataFrame(rows), index=False)
                 print(rows[-1], flush=True)
+
+
+NAMES = {"pjme": "PJM East", "epf_de": "EPF Germany", "rossmann": "Rossmann, 100 stores"}
+
+
+def summary(rows: pd.DataFrame) -> str:
+    """Return the table of the page: the change of the MAE by refits, and the processor time of each."""
+    cells = []
+    for (name, path), own in rows.groupby(["data", "linear_path"], sort=False):
+        refitted = own[own["refits"] > 0].set_index("refits_from")
+        changes, seconds = [], []
+        for mode in ("last", "scratch"):
+            if mode not in refitted.index:
+                changes.append("not run")
+                continue
+            row = refitted.loc[mode]
+            ends = f" ({row['low']:+.1f} to {row['high']:+.1f})" if np.isfinite(row["low"]) else ""
+            changes.append(f"{row['percent_of_never']:+.1f} %{ends}")
+            seconds.append(f"{row['processor_seconds'] / row['refits']:.0f} s")
+        cells.append(
+            [NAMES[str(name)], "with the linear path" if path else "network alone", *changes, ", ".join(seconds)]
+        )
+    return table(("series", "model", "from the last weights", "from scratch", "each refit"), cells)
 
 
 def table_of(stretch: Stretch, folder: Path) -> Path:
