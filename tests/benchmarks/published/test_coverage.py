@@ -20,5 +20,6 @@ def test_coverage_counts_days_with_sales_and_stores_of_60_to_95_percent() -> Non
         quantiles[2, open_days[::2], 0] = 110.0  # every second is below
         forecasts.append(quantiles)
     found = coverage(table, forecasts)
-    assert found["covered_80"] == pytest.approx(0.75, abs=0.01)  # the mean of 1, 0.75 and 0.5
+    assert found["covered_80_open"] == pytest.approx(0.75, abs=0.01)  # the mean of 1, 0.75 and 0.5
+    assert found["covered_80"] == pytest.approx((6 * 0.75 + 1) / 7, abs=0.01)
     assert found["stores_60_to_95"] == pytest.approx(1 / 3)
