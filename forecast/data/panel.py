@@ -117,7 +117,7 @@ class PanelData(ForecastData):
         while True:  # the splits of the series that stay may have other dates
             ids = series.ids
             assert ids is not None
-            trains = _measured_before(series, split_rows(series.num_steps, **split).train.stop)
+            trains = _measured_before(series, split_rows(series.num_steps, **split, unit=series.unit).train.stop)
             short = (ids.lengths < least) | (trains == 0)
             named += [
                 f"{ids.shown(int(place))} ({counted(int(ids.lengths[place]), 'row')}, {trains[place]} in training)"
