@@ -170,7 +170,7 @@ def source_of(name: str, part: str) -> tuple[Source, dict[str, float | int]]:
         source, borders = load_source(settings), dict(settings.split)
     if part == "test":
         return source, borders
-    stop = split_rows(len(source.series.frame), **borders).validation.stop
+    stop = split_rows(len(source.series.frame), **borders, unit=source.series.unit).validation.stop
     series = source.series
     observed = None if series.observed is None else series.observed[:stop]
     return replace(source, series=replace(series, frame=series.frame.iloc[:stop], observed=observed)), BEFORE

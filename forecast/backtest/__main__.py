@@ -135,7 +135,7 @@ def backtest(runs: Sequence[str], source: Path, output: Path, asked: Asked, impo
     rolling = predictor.rolling(frame, asked.origins(), Question(asked.levels), str(source))
     if importance and (rolling.explained is None or asked.refit != "never"):
         raise InputError("--importance: is about one model: give one run, and leave out --refit")
-    print(_opening(rolling), flush=True)
+    print(*filter(None, [rolling.history.series_left_out, _opening(rolling)]), sep="\n", flush=True)
     refits = None
     if asked.refit == "never":
         groups = rolling.groups()

@@ -19,6 +19,7 @@ from forecast.backtest.outcome import count_seen, scales_of
 from forecast.backtest.scores import Errors
 from forecast.common.configuration import compose_words, plain_values
 from forecast.common.errors import InputError
+from forecast.data.contract import DataContract
 from forecast.evaluation.significance import FEWEST
 from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecast import Question
@@ -28,6 +29,7 @@ from forecast.predict.panel import PanelForecaster
 from forecast.predict.rolling import GROUP, Rolling
 from forecast.runs.run import is_finished
 from forecast.runs.settings import Settings, parse_time
+from forecast.tables.numbers import has_value
 from forecast.tables.writing import write_table
 from forecast.training.start_from import OF_THE_TABLE, options_of_table
 from forecast.training.train import train
@@ -148,6 +150,7 @@ class Refits:
             "time_column": contract.time_column,
             "frequency": contract.frequency,
             "split": split_of(run["data"]["split"]),
+            "last_rows": last_rows_of(contract, table),
             "short_series": "drop" if contract.roles.ids else "error",
         }
         training = {**run["training"], "first_origin": None, "progress": False}
@@ -228,6 +231,17 @@ def have_grown(ratios: np.ndarray, overlap: int) -> bool:
     ratios = ratios[np.isfinite(ratios)]
     trend = slope(ratios, overlap, LEVEL) if len(ratios) >= FEWEST * overlap else None
     return trend is not None and trend[1] > 0
+
+
+def last_rows_of(contract: DataContract, table: Path) -> int | None:
+    """Return how many last rows of each series of a file train, as in the run; None, for all, if no series has more."""
+    count = contract.reading.last_rows
+    if count is None:
+        return None
+    frame = pd.read_parquet(table)
+    measured = pd.Series(np.arange(len(frame)))[has_value(frame, contract.targets)]
+    rows = measured.groupby([frame[name] for name in contract.roles.ids] or np.zeros(len(measured)))
+    return count if ((rows.max() - rows.min()) >= count).any() else None
 
 
 def split_of(split: Mapping[str, float]) -> dict[str, float]:

@@ -12,6 +12,7 @@ from forecast.data.calendar import calendar_features, future_index
 from forecast.data.holidays import Holidays, Places
 from forecast.data.known import KnownEncoder, KnownLayout, Labels, known_inputs
 from forecast.data.scaler import Scaler, SeriesScaler
+from forecast.data.settings import DROP
 from forecast.data.static import Static
 from forecast.tables.bounds import Bounds
 from forecast.tables.formats.layout import Layout
@@ -53,6 +54,8 @@ class DataContract:
         Known covariates of training that the forecast does not depend on: a table may lack them.
     least_context
         Fewest rows of a series of a panel; None: one series.
+    drops_short
+        Whether a forecast leaves out shorter series of a panel, as training did; else it refuses them.
     whole
         Targets whose forecasts are whole numbers.
     static
@@ -77,6 +80,7 @@ class DataContract:
     merged: Sequence[str] = ()
     unread: list[str] = field(default_factory=list)
     least_context: int | None = None
+    drops_short: bool = False
     whole: list[str] = field(default_factory=list)
     static: Static = field(default_factory=Static, repr=False)
 
@@ -141,6 +145,7 @@ class DataContract:
             merged=data.get("merged", ()),
             unread=data.get("unread", []),
             least_context=data.get("least_context"),
+            drops_short=data.get("short_series") == DROP,
             whole=data.get("whole_numbers", []),
             static=Static.from_dict(data.get("static")),
         )
@@ -153,6 +158,7 @@ class DataContract:
             "holidays": None if self.holidays is None else self.holidays.to_dict(),
             "unread": self.unread or None,
             "least_context": self.least_context,
+            "short_series": DROP if self.drops_short else None,
             "bounds": self.reading.bounds.fact(),
             "whole_numbers": self.whole or None,
             "static": self.static.to_dict(),

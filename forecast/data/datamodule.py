@@ -11,6 +11,7 @@ import torch
 
 from forecast.common.errors import InputError
 from forecast.common.group import ALONE
+from forecast.common.text import counted
 from forecast.data.batches import ShuffledBatches
 from forecast.data.calendar import calendar_cycles, seasonal_period, span_of
 from forecast.data.contract import DataContract
@@ -47,23 +48,26 @@ def _measured(series: Series, names: Sequence[str], rows: slice) -> pd.DataFrame
     return frame if observed is None else frame.where(observed)
 
 
-def training_targets(rows: range, first_origin: int | None, context_length: int, horizon: int) -> range:
+def training_targets(
+    rows: range, first_origin: int | None, context_length: int, horizon: int, unit: str = "row"
+) -> range:
     """Return the target rows of the training split, from `first_origin` on if it is set.
 
-    With the same first origin, runs with different look-backs train on the same targets.
+    With the same first origin, runs with different look-backs train on the same targets. `unit` is what a message calls
+    a row: the rows of a long table are not its steps.
     """
     if first_origin is None:
         return rows
     name = f"training.first_origin={first_origin}"
     if first_origin < context_length:
         raise InputError(
-            f"{name}: a look-back of {context_length} steps has no window before row {context_length}: set at least "
-            f"{context_length}, or null for the first possible row"
+            f"{name}: a look-back of {context_length} steps has no window before {unit} {context_length}: set at least "
+            f"{context_length}, or null for the first possible {unit}"
         )
     if first_origin + horizon > rows.stop:
         raise InputError(
-            f"{name}: the training split ends with row {rows.stop - 1}: set at most {rows.stop - horizon}, "
-            f"{horizon} rows before its end"
+            f"{name}: the training split ends with {unit} {rows.stop - 1}: set at most {rows.stop - horizon}, "
+            f"{counted(horizon, unit)} before its end"
         )
     return range(first_origin, rows.stop)
 
@@ -171,7 +175,7 @@ class ForecastData(lightning.LightningDataModule):
         self.total_steps = self.first_step = 0
         self.group = ALONE
         self.index, raw = pd.DatetimeIndex(source.series.frame.index), source.series.values(source.columns)
-        self.split = split_rows(source.series.num_steps, **split)
+        self.split = split_rows(source.series.num_steps, **split, unit=source.series.unit)
         train = self.train_rows = self._train_rows()
         self.scaler: Scaler | SeriesScaler = self._fit_scaler(raw, train)
         self.cycles = self._choose_cycles(train)
@@ -180,7 +184,8 @@ class ForecastData(lightning.LightningDataModule):
         self.warnings = sentinel_warnings(source.series, [*source.columns, *self.encoder.numbers])
         placed = place(self._recipes(raw), placing)
         self.placement, self._file = placed.placement, placed.file
-        first = training_targets(self.split.train, first_origin, self.least_context or context_length, horizon)
+        least, unit = self.least_context or context_length, source.series.unit
+        first = training_targets(self.split.train, first_origin, least, horizon, unit)
         self._cut_parts(self._table(placed, context_length, horizon), vars(self.split) | {"train": first})
 
     def _train_rows(self) -> Rows:

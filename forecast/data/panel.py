@@ -25,7 +25,7 @@ from forecast.data.storage import Placed
 from forecast.data.target_copies import MOST_COMPARED
 from forecast.data.training_range import TrainingRange
 from forecast.data.windows import Batch, SeriesRows, Windows, causal_starts, check_measured
-from forecast.tables.panel import NAMED, Ids, rows_between, shown_id
+from forecast.tables.panel import Ids, first_of, rows_between, shown_id
 from forecast.tables.series import Rows, Series, only
 
 CHECKED = 2**16
@@ -77,14 +77,14 @@ class PanelData(ForecastData):
         by_series: bool = False,
         **options: Any,
     ) -> None:
-        self.by_series = by_series
+        self.by_series, self.drops_short = by_series, drops_short
         self.least_context, self.most_windows = min(least_context, context_length), most_windows
         self._short_notes: list[str] = []
         self._budget_notes: list[str] = []
         self.strides: dict[str, int] = {}
         self._gathered: dict[tuple[str, ...], np.ndarray] = {}
         series = _aligned(source.series, split_by)
-        series = self._without_short(series, split, horizon, drops_short)
+        series = self._without_short(series, split, horizon)
         assert series.ids is not None
         if id_embedding and len(series.ids) > MOST_SERIES:
             raise InputError(
@@ -109,7 +109,7 @@ class PanelData(ForecastData):
         assert isinstance(self.scaler, SeriesScaler)
         return self.scaler
 
-    def _without_short(self, series: Series, split: Any, horizon: int, drops_short: bool) -> Series:
+    def _without_short(self, series: Series, split: Any, horizon: int) -> Series:
         """Return the panel without series that have no complete window, or no value in training; or refuse them."""
         assert series.ids is not None
         least, total = self.least_context + horizon, len(series.ids) + len(series.ids.empty)
@@ -117,22 +117,22 @@ class PanelData(ForecastData):
         while True:  # the splits of the series that stay may have other dates
             ids = series.ids
             assert ids is not None
-            trains = _measured_before(series, split_rows(series.num_steps, **split).train.stop)
+            trains = _measured_before(series, split_rows(series.num_steps, **split, unit=series.unit).train.stop)
             short = (ids.lengths < least) | (trains == 0)
             named += [
                 f"{ids.shown(int(place))} ({counted(int(ids.lengths[place]), 'row')}, {trains[place]} in training)"
                 for place in np.flatnonzero(short)
             ]
-            if not short.any() or short.all() or not drops_short:
+            if not short.any() or short.all() or not self.drops_short:
                 break
             series = only(series, np.flatnonzero(~short))
         if not named:
             return series
         what = (
             f"{len(named):,} of {total:,} series have fewer than {least} rows (data.least_context + horizon), or no "
-            f"measured value of a column in training: {'; '.join(named[:NAMED])}{' …' if len(named) > NAMED else ''}"
+            f"measured value of a column in training: {first_of(named)}"
         )
-        if not drops_short or short.all():
+        if not self.drops_short or short.all():
             raise InputError(f"{what}: leave them out with data.short_series=drop, or lower horizon or least_context")
         self._short_notes = [f"{what}: left out (data.short_series=drop)"]
         return series
@@ -288,7 +288,7 @@ class PanelData(ForecastData):
     def contract(self, *, reads_known: bool = True) -> DataContract:
         """Return what prediction needs of a table."""
         contract = super().contract(reads_known=reads_known)
-        return replace(contract, least_context=self.least_context)
+        return replace(contract, least_context=self.least_context, drops_short=self.drops_short)
 
 
 def _aligned(series: Series, split_by: str) -> Series:

@@ -20,12 +20,15 @@ class Split:
         return "test" if self.test else "validation"
 
 
-def split_rows(num_rows: int, train: float | int, validation: float | int, test: float | int) -> Split:
+def split_rows(
+    num_rows: int, train: float | int, validation: float | int, test: float | int, *, unit: str = "row"
+) -> Split:
     """Return the rows of each split.
 
     Three fractions that sum to 1 use every row, as in published tables: int(train·n) rows for training, int(test·n) for
     the test, the rest for validation. Three whole numbers are row counts from the first row on; later rows are unused
-    (ETT's standard borders are 8640, 2880, 2880). With `test` 0 there is no test split.
+    (ETT's standard borders are 8640, 2880, 2880). With `test` 0 there is no test split. `unit` is what a message
+    calls a row.
     """
     sizes = (train, validation, test)
     shown = f"data.split train {train}, validation {validation}, test {test}"
@@ -40,11 +43,11 @@ def split_rows(num_rows: int, train: float | int, validation: float | int, test:
         first, last = int(num_rows * train), int(num_rows * test)
         counts = [first, num_rows - first - last, last]
     else:
-        raise InputError(f"{shown}: use three fractions that sum to 1 or three whole numbers of rows")
+        raise InputError(f"{shown}: use three fractions that sum to 1 or three whole numbers of {unit}s")
     if min(counts[:2]) < 1 or counts[2] < (test > 0):
-        raise InputError(f"{shown}: of {num_rows} rows a split gets {min(counts)}: each needs at least 1")
+        raise InputError(f"{shown}: of {num_rows} {unit}s a split gets {min(counts)}: each needs at least 1")
     if sum(counts) > num_rows:
-        raise InputError(f"{shown}: {sum(counts)} rows are requested, the table has {num_rows}: lower the counts")
+        raise InputError(f"{shown}: {sum(counts)} {unit}s are requested, the table has {num_rows}: lower the counts")
     first_border, second_border, end = counts[0], counts[0] + counts[1], sum(counts)
     return Split(range(first_border), range(first_border, second_border), range(second_border, end))
 
@@ -74,7 +77,7 @@ def window_rows(targets: range, context_length: int, horizon: int, *, part: str)
 def too_few_rows(num_rows: int, split: Mapping[str, float | int], context_length: int, horizon: int) -> str | None:
     """Return why a table of so many rows cannot be split into windows; None if it can."""
     try:
-        for part, targets in vars(split_rows(num_rows, **split)).items():
+        for part, targets in vars(split_rows(num_rows, **split, unit="row")).items():
             if targets:
                 window_rows(targets, context_length, horizon, part=part)
     except InputError as error:

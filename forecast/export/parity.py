@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -85,9 +84,11 @@ def series_of(run: Run, forecaster: Forecaster | PanelForecaster, source: Path |
     It is read from the file `source`, or from the data of the run: the simulation, or its file if that is in a data
     folder or in the run folder. Otherwise a series is random, and a panel refused.
     """
-    read = partial(forecaster.read, drops_short=True) if isinstance(forecaster, PanelForecaster) else forecaster.read
+    read = (forecaster.dropping_short if isinstance(forecaster, PanelForecaster) else forecaster).read
     if source is not None:
-        return read(source), str(source)
+        series = read(source)
+        left_out = () if series.ids is None else series.ids.left_out
+        return series, f"{source}{''.join(f' ({line})' for line in left_out)}"
     try:
         path = read_json(run.path / RESULT)["data"]["path"]
         if path is not None and lies_within(Path(path), run.path):

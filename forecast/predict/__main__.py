@@ -276,8 +276,10 @@ def _predict_folder(options: argparse.Namespace, asked: Asked) -> None:
 
     run = Run.open_and_say(*(options.run or ["latest"])).path.absolute()
     blocks = Blocks(str(run), str(source.absolute()), str(output.absolute()), asked.question())
-    series, files, now = blocks.forecast(options.engine, options.workers, options.address)
+    series, files, now, left_out = blocks.forecast(options.engine, options.workers, options.address)
     earlier = f", {files - now:,} of them from earlier" if now < files else ""
+    if left_out is not None:
+        print(f"{source}: {left_out}")
     print(f"{output}: {series:,} series in {files:,} files{earlier}")
 
 
@@ -339,10 +341,12 @@ def _predict_panel(
     series = forecaster.read(source, known, asked.ids)
     _print_notes(source, series)
     try:
-        forecast = forecaster.answer(series, question)
+        kept, forecast = forecaster.answered(series, question, asked.ids)
     except MissingKnown as error:
         raise InputError(_with_template(error, output, [source, *known])) from None
-    outcome = PanelOutcome(forecaster, series, source, known, question, forecast, hashes)
+    for note in kept.notes[len(series.notes) :]:
+        print(f"{source}: {note}")
+    outcome = PanelOutcome(forecaster, kept, source, known, question, forecast, hashes)
     drawn = None if asked.picture is None else outcome.place_of(asked.picture)
     outcome.write(output)
     picture = output.with_suffix(".png")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -19,6 +20,7 @@ from forecast.predict.known import MissingKnown
 from forecast.predict.panel import BATCH, PanelForecaster
 from forecast.tables.blocks import MOST_FILES, count_rows, read_block, sort_into
 from forecast.tables.formats.folders import Folder
+from forecast.tables.panel import Id, first_of, shown_id
 from forecast.tables.writing import write_table
 
 if TYPE_CHECKING:
@@ -64,16 +66,25 @@ def predict_frame(
     ------
     InputError
         As `Forecaster.predict` and `PanelForecaster.predict`.
+    UserWarning
+        A warning, not an error: if a series is left out.
     """
-    return _forecast(str(path), frame, Question(tuple(levels), quantile, False, beyond_training), "the frame", BATCH)
+    question = Question(tuple(levels), quantile, False, beyond_training)
+    table, left_out = _forecast(str(path), frame, question, "the frame", BATCH)
+    for line in left_out:
+        warnings.warn(line, UserWarning, stacklevel=2)
+    return table
 
 
-def _forecast(path: str, frame: pd.DataFrame, question: Question, source: str, batch: int) -> pd.DataFrame:
+def _forecast(
+    path: str, frame: pd.DataFrame, question: Question, source: str, batch: int
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the forecast of a table, and lines on series that are left out."""
     model = _loaded(path)
     if not isinstance(model, PanelForecaster):
-        return model.forecast_of(frame, None, question)[1].wide().reset_index()
+        return model.forecast_of(frame, None, question)[1].wide().reset_index(), ()
     found = model.answer(model.checked(frame, source), question, batch=batch)
-    return found.table(model.decimals, naive=False, whole=model.whole)
+    return found.table(model.decimals, naive=False, whole=model.whole), found.ids.left_out
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class Blocks:
         torch.set_num_threads(1)
         try:
             frame = read_block(Path(self.output) / _SORTED, number)
-            table = _forecast(self.run, frame, self.question, f"{self.source}, block {number}", self.batch)
+            table, _ = _forecast(self.run, frame, self.question, f"{self.source}, block {number}", self.batch)
         except MissingKnown as error:
             raise InputError(str(error)) from None  # its template cannot leave a worker
         finally:
@@ -107,8 +118,11 @@ class Blocks:
         """Return the file of a block."""
         return Path(self.output) / f"part-{number:05d}.parquet"
 
-    def forecast(self, engine: str, workers: int | None, address: str | None) -> tuple[int, int, int]:
-        """Forecast the blocks without a file; return the number of series, of blocks and of those forecast now."""
+    def forecast(self, engine: str, workers: int | None, address: str | None) -> tuple[int, int, int, str | None]:
+        """Forecast the blocks without a file; return the number of series, of blocks and of those forecast now.
+
+        The last value is a line on series that are left out; None without any.
+        """
         output, folder, model = Path(self.output), Folder(Path(self.source)), _loaded(self.run)
         if not isinstance(model, PanelForecaster):
             raise InputError(f"--output {self.output}: a folder, but the model has one series: name a file")
@@ -131,7 +145,17 @@ class Blocks:
                 self._run(wanted, engine, workers, address)
             finally:
                 shutil.rmtree(place, ignore_errors=True)
-        return len(names), count, len(wanted)
+        short = self._without_forecast(names, model)
+        named = first_of([shown_id(ids, name) for name in short])
+        line = f"{len(short):,} of {len(names):,} series have fewer than {model.least_context} rows: {named}: left out"
+        return len(names) - len(short), count, len(wanted), line if short else None
+
+    def _without_forecast(self, names: Sequence[Id], model: PanelForecaster) -> list[Id]:
+        """Return the series that have no forecast in the output folder, since they are too short."""
+        if not model.contract.drops_short:
+            return []
+        written = count_rows(Folder(Path(self.output)), model.contract.roles.ids)
+        return [name for name in names if name not in written]
 
     def _run(self, wanted: Sequence[int], engine: str, workers: int | None, address: str | None) -> None:
         if engine == "ray" and wanted:

@@ -75,12 +75,16 @@ def explain(
 
 def _explained(run: str, source: Path, known: Sequence[Path], ids: Sequence[str]) -> "Explained":
     from forecast.predict.ensemble import load
+    from forecast.predict.input import ids_of
     from forecast.predict.panel import PanelForecaster
     from forecast.runs.run import Run
 
     model = load(Run.open_and_say(run).path if run == "latest" else run)
     if isinstance(model, PanelForecaster):
-        return model.explained(model.read(source, known, ids))
+        series = model.read(source, known, ids)
+        for line in ids_of(series).left_out:
+            print(f"{source}: {line}")
+        return model.explained(series)
     if ids:
         raise InputError("--ids: the model has one series: leave it out")
     return model.explained(model.read(source, known))

@@ -16,7 +16,7 @@ from forecast.predict.contexts import TrainedModel
 from forecast.predict.input import check_columns, ids_of, reading_as_trained, time_column_of
 from forecast.tables.files import tidy_names
 from forecast.tables.labels import decode_labels
-from forecast.tables.panel import Id
+from forecast.tables.panel import Id, first_of, shown_id
 from forecast.tables.roles import Roles
 from forecast.tables.series import Ahead, Series, series_from_frame
 from forecast.tables.times.calendars import CalendarDays
@@ -166,6 +166,8 @@ class History:
         The origins, as places on the grid.
     left_out
         Number of origins that no series can be forecast from.
+    series_left_out
+        Line on series that can be forecast from no origin; None if there are none.
     """
 
     model: TrainedModel
@@ -173,6 +175,7 @@ class History:
     whole: Rows
     places: np.ndarray
     left_out: int = 0
+    series_left_out: str | None = None
 
     @property
     def times(self) -> pd.DatetimeIndex:
@@ -248,7 +251,20 @@ def read_history(
     codes = np.unique(np.concatenate(ready))
     table = _cut(model.contract, whole, codes, int(places[-1]), source)
     past = Rows(checked(table, source), whole.grid)
-    return History(model, past, whole, places, int((~kept).sum()))
+    return History(model, past, whole, places, int((~kept).sum()), _never_ready(whole, codes))
+
+
+def _never_ready(whole: Rows, codes: np.ndarray) -> str | None:
+    """Return a line on the series of a panel that are not among the `codes` of those with a forecast."""
+    ids = whole.series.ids
+    if ids is None:
+        return None
+    never = [*ids.empty, *(ids.names[code] for code in np.setdiff1d(np.arange(len(ids)), codes))]
+    if not never:
+        return None
+    named = first_of([shown_id(ids.columns, name) for name in never])
+    count = f"{len(never):,} of {len(ids) + len(ids.empty):,} series"
+    return f"{count} have no origin with enough rows before it and a value to compare with: {named}: left out"
 
 
 def rows_before(contract: DataContract, frame: pd.DataFrame, time: pd.Timestamp, source: str) -> pd.DataFrame:

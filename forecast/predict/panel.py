@@ -22,6 +22,7 @@ from forecast.evaluation.limits import WindowLimits
 from forecast.model.normalization import window_spread
 from forecast.model.original_units import Context, ZScores
 from forecast.predict.answer import seasonal_naive
+from forecast.predict.chosen import TooShort, Wanted, chosen, named_ids, without
 from forecast.predict.contexts import TrainedModel, is_of_panel
 from forecast.predict.explanation import Explained, mean_explained
 from forecast.predict.forecast import PanelForecast, Question, joined, mean_of_panels
@@ -43,13 +44,10 @@ from forecast.predict.scores import panel_scores
 from forecast.runs.run import Run
 from forecast.tables.files import tidy_names
 from forecast.tables.formats.frames import as_frame
-from forecast.tables.labels import decode_labels, label_of
-from forecast.tables.panel import NAMED, Id, Ids, shown_id
-from forecast.tables.series import Series, only, series_from_frame
+from forecast.tables.labels import decode_labels
+from forecast.tables.panel import Id, Ids, first_of, shown_id
+from forecast.tables.series import Series, series_from_frame
 from forecast.tables.transposed import upright
-
-Wanted = str | int | Sequence[str | int | Id]
-"""Ids of series that a user asks for: one, or several."""
 
 BATCH = 256
 """Series that are forecast together."""
@@ -97,15 +95,13 @@ class PanelForecaster(TrainedModel):
         path: str | os.PathLike[str],
         known: Sequence[str | os.PathLike[str]] = (),
         ids: Wanted = (),
-        *,
-        drops_short: bool = False,
     ) -> Series:
         """Read a long table, checked and repaired as in training; raise InputError if it does not fit.
 
         `known` are more tables with known covariates of the horizon: the first with a value counts, the input last.
-        `ids` are the series to keep; empty: all, or with `drops_short` all that can be forecast.
+        `ids` are the series to keep; empty: all that the contract keeps.
         """
-        series = self.checked(read_as_trained(self.contract, path), str(path), ids, drops_short=drops_short)
+        series = self.checked(read_as_trained(self.contract, path), str(path), ids)
         for other in reversed(known):
             series = self._with_known(series, read_as_trained(self.contract, other), str(other))
         return series
@@ -127,14 +123,15 @@ class PanelForecaster(TrainedModel):
         ----------
         frame
             Long table in original units, with the columns of training; a series needs `least_context` rows. Known
-            covariates of the horizon are read from the rows after the last target value of each series.
+            covariates of the horizon are read from the rows after the last target value of each series. A series that
+            is too short is refused, or left out with a warning after `data.short_series=drop`.
         known
             Long table with the known covariates of the horizon, if `frame` does not have them.
         levels, quantile, beyond_training
             As for `Forecaster.predict`.
         adaptive
             Let intervals follow the errors of the latest forecasts of each series, computed within `frame`. A series
-            without enough rows after training is refused.
+            without enough rows after training is refused, or left out after `data.short_series=drop`.
         ids
             The series to forecast: one id or several, as text or numbers; of several id columns tuples, or text with
             the labels joined by commas. Empty: all.
@@ -149,15 +146,16 @@ class PanelForecaster(TrainedModel):
         InputError
             If columns or frequency differ from training, or values are invalid.
         UserWarning
-            A warning, not an error: if training did not have a series, or one of its labels.
+            A warning, not an error: if a series is left out, or training did not have it, or one of its labels.
         MissingKnown
             If known covariates of the horizon are missing. Its `template` is a table to fill in, for `known`.
         """
         question = Question(tuple(levels), quantile, adaptive, beyond_training)
-        series = self._series(frame, known, ids)
-        for note in self._news(series):
+        every = self._series(frame, known, ids)
+        series, found = self.answered(every, question, ids)
+        for note in (*series.notes[len(every.notes) :], *self._news(series)):
             warnings.warn(note, UserWarning, stacklevel=2)
-        return self.answer(series, question).table(self.decimals, naive=False, whole=self.whole)
+        return found.table(self.decimals, naive=False, whole=self.whole)
 
     def score(self, frame: Any, known: Any = None, *, ids: Wanted = ()) -> pd.DataFrame:
         """Return the errors of the forecasts of each series of `frame`, on horizons that do not overlap.
@@ -215,8 +213,10 @@ class PanelForecaster(TrainedModel):
         return plot_panel(self.answer(series, Question(tuple(levels))), series, self.targets[0], axes)
 
     def _series(self, frame: Any, known: Any, ids: Wanted) -> Series:
-        """Return the checked panel of a table, with a table of known covariates."""
+        """Return the checked panel of a table, with a table of known covariates; warn of series that are left out."""
         series = self.checked(as_frame(frame), "the frame", ids)
+        for line in ids_of(series).left_out:
+            warnings.warn(line, UserWarning, stacklevel=3)
         return series if known is None else self._with_known(series, as_frame(known, "known"), "the known table")
 
     def backtest(
@@ -234,7 +234,10 @@ class PanelForecaster(TrainedModel):
         series without `least_context` rows before an origin, or without a value after it, is left out there. One that
         training did not have is scaled by its rows before the origin.
         """
-        return self.rolling(frame, Origins(start, end, step), Question(tuple(levels))).table()
+        rolling = self.rolling(frame, Origins(start, end, step), Question(tuple(levels)))
+        if (line := rolling.history.series_left_out) is not None:
+            warnings.warn(line, UserWarning, stacklevel=2)
+        return rolling.table()
 
     def explain(
         self, frame: pd.DataFrame, ids: Wanted, known: pd.DataFrame | None = None, target: str | None = None
@@ -290,7 +293,12 @@ class PanelForecaster(TrainedModel):
             ends=found.ends,
         )
 
-    def checked(self, frame: pd.DataFrame, source: str, ids: Wanted = (), *, drops_short: bool = False) -> Series:
+    @property
+    def dropping_short(self) -> "PanelForecaster":
+        """The same model, which leaves out series that are too short."""
+        return replace(self, contract=replace(self.contract, drops_short=True))
+
+    def checked(self, frame: pd.DataFrame, source: str, ids: Wanted = ()) -> Series:
         """Return the panel of a frame, checked and repaired as in training, with the series that `read` keeps."""
         contract = self.contract
         frame, notes = tidy_names(frame, source)
@@ -304,8 +312,7 @@ class PanelForecaster(TrainedModel):
             series = series_from_frame(frame, contract.roles_to_read, reading, source, keeps_ids=True)
         series = series_with_unread(series, contract.encoder, contract.unread)
         contract.clock.check(pd.DatetimeIndex(series.frame.index), source)
-        enough = np.flatnonzero(ids_of(series).lengths >= self.least_context)
-        series = only(series, enough) if drops_short and len(enough) else self._asked_for(series, source, ids)
+        series = chosen(series, source, ids, self.least_context, drops_short=contract.drops_short)
         contract.encoder.check_range(series.frame, source)
         if contract.holidays is not None:
             contract.holidays.places(series.ids, source)
@@ -325,35 +332,10 @@ class PanelForecaster(TrainedModel):
         if missing := [name for name in static.columns if name not in ids.static or ids.static[name].isna().any()]:
             notes.append(f"static covariates without a value for all series, unknown there: {', '.join(missing)}")
         if new := self.new_ids(ids):
-            named = "; ".join(shown_id(ids.columns, name) for name in new[:NAMED])
-            more, own = " …" if len(new) > NAMED else "", ", with an unknown id" if static.num_ids else ""
-            count = f"{len(new):,} of {len(ids):,} series were not in training"
-            notes.append(f"{count}: {named}{more}: scaled by their own rows{own}")
+            named = first_of([shown_id(ids.columns, name) for name in new])
+            count, own = f"{len(new):,} of {len(ids):,} series", ", with an unknown id" if static.num_ids else ""
+            notes.append(f"{count} were not in training: {named}: scaled by their own rows{own}")
         return notes
-
-    def _asked_for(self, series: Series, source: str, ids: Wanted) -> Series:
-        """Return the panel with the series that are asked for; refuse those that are too short."""
-        own = ids_of(series)
-        if asked := _joined(ids):
-            joined = {",".join(name): place for place, name in enumerate(own.names)}
-            if absent := [name for name in asked if name not in joined]:
-                listed = ", ".join(list(joined)[:NAMED])
-                raise InputError(f"--ids {absent[0]}: {source} has no such series, only {listed} …: correct the id")
-            series = only(series, np.array(sorted({joined[name] for name in asked})))
-            own = ids_of(series)
-        elif own.empty:
-            raise InputError(
-                f"{source}, {shown_id(own.columns, own.empty[0])}: no target has a value ({len(own.empty):,} such "
-                "series): add values, or name the others with --ids (ids=[…] in Python)"
-            )
-        if (short := own.lengths < self.least_context).any():
-            place = int(np.argmax(short))
-            raise InputError(
-                f"{source}, {own.shown(place)}: it has {own.lengths[place]} rows, and {int(short.sum()):,} series have "
-                f"fewer than {self.least_context}: give at least {self.least_context} rows of each, or name the "
-                "others with --ids (ids=[…] in Python)"
-            )
-        return series
 
     def _with_known(self, series: Series, table: pd.DataFrame, source: str) -> Series:
         """Return the panel with a table of known covariates, whose values count first."""
@@ -369,6 +351,19 @@ class PanelForecaster(TrainedModel):
         """Return the forecast of the steps after each series of a checked panel."""
         self.check_question(question)
         return self.forecast_from(series, ids_of(series).offsets[1:], question, batch=batch)
+
+    def answered(self, series: Series, question: Question, ids: Wanted = ()) -> tuple[Series, PanelForecast]:
+        """Return a checked panel and its forecast, both without series that are too short for the question.
+
+        They are refused if `ids` name them, or if the contract leaves out no series.
+        """
+        while True:  # the models of an ensemble may need other rows
+            try:
+                return series, self.answer(series, question)
+            except TooShort as error:
+                if not self.contract.drops_short or error.few.all() or named_ids(ids):
+                    raise
+                series = without(series, error.few, error.cause)
 
     @torch.inference_mode()
     def forecast_from(
@@ -478,9 +473,3 @@ class PanelForecaster(TrainedModel):
         quantiles = self.forms.default.each_quantile(output, spread, question.quantiles)
         ended = [near.end(*pair) for pair in zip(quantiles, question.quantiles, strict=True)]
         return torch.stack([point, *ended], -1)
-
-
-def _joined(ids: Wanted) -> list[str]:
-    """Return ids as `--ids` writes them, the labels of several columns joined by a comma."""
-    each = [ids] if isinstance(ids, str | int) else list(ids)
-    return [",".join(map(label_of, item)) if isinstance(item, tuple) else label_of(item) for item in each]

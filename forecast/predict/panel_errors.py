@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from forecast.common.errors import InputError
 from forecast.evaluation.adaptive import SPAN, RowErrors
 from forecast.predict.answer import is_after_training
+from forecast.predict.chosen import TooShort
 from forecast.predict.contexts import TrainedModel
 from forecast.predict.input import ids_of
 from forecast.tables.series import Series, only
@@ -26,7 +26,7 @@ def recent_sizes(model: TrainedModel, errors_of: Errors, series: Series, stops: 
 
     Raises
     ------
-    InputError
+    TooShort
         If a series has fewer than a horizon of rows with such errors.
     """
     form, horizon = model.forms.adaptive, model.horizon
@@ -67,9 +67,7 @@ def _ready(model: TrainedModel, series: Series, origins: np.ndarray) -> np.ndarr
 
 def _refuse_few(model: TrainedModel, series: Series, few: np.ndarray) -> None:
     if few.any():
-        first = ids_of(series).shown(int(np.argmax(few)))
-        raise InputError(
-            f"adaptive: {int(few.sum()):,} of {len(few):,} series, the first {first}, have fewer than {model.horizon} "
-            f"rows with earlier forecasts, after the training rows and their first {model.least_context} rows: give "
-            "more rows, or leave out adaptive"
-        )
+        first, cause = ids_of(series).shown(int(np.argmax(few))), f"have fewer than {model.horizon} rows with earlier"
+        cause += f" forecasts, after the training rows and their first {model.least_context} rows"
+        count, cure = f"{int(few.sum()):,} of {len(few):,} series", "give more rows, or leave out adaptive"
+        raise TooShort(f"adaptive: {count}, the first {first}, {cause}: {cure}", few, f"{cause} (adaptive)")

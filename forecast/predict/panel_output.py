@@ -122,6 +122,7 @@ class PanelOutcome:
             "intervals": intervals,
             "naive": f"seasonal naive ({season_name(season, model.frequency)})" if season > 1 else "last value",
             "columns": [str(name) for name in table.columns],
+            "left_out": list(self.forecast.ids.left_out),
             "not_in_training": [list(name) for name in model.new_ids(self.forecast.ids)],
             "warnings": self.warnings,
         }

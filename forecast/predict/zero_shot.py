@@ -181,7 +181,8 @@ def horizon_of(series: Series, horizon: int | None) -> int:
     """
     if horizon is None:
         with suppress(InputError):
-            horizon = choose_lengths(Lengths(), series.frequency, split_rows(series.num_steps, **DEFAULT_SPLIT)).horizon
+            split = split_rows(series.num_steps, **DEFAULT_SPLIT, unit=series.unit)
+            horizon = choose_lengths(Lengths(), series.frequency, split).horizon
         return horizon or 1
     if not 1 <= horizon <= MOST_STEPS:
         raise InputError(f"horizon {horizon}: must be at least 1 and at most {MOST_STEPS:,}")

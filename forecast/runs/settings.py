@@ -359,7 +359,7 @@ def follow_table(settings: Settings, source: Source | None = None) -> tuple[Sett
         return settings, source
     source = load_source(settings.data) if source is None else source
     rows, step = source.series.num_steps, source.series.frequency
-    lengths = choose_lengths(Lengths(**given), step, split_rows(rows, **settings.data.split))
+    lengths = choose_lengths(Lengths(**given), step, split_rows(rows, **settings.data.split, unit=source.series.unit))
     words = " ".join(f"{_key_of(name)}={getattr(lengths, name)}" for name in missing)
     return settings.at_lengths(lengths, f"{words}: chosen for {rows:,} rows of step {step}"), source
 

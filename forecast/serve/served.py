@@ -109,20 +109,18 @@ class Served:
         self._check_horizon(horizon)
         self.model.check_question(question)
         series = self.read(table, known, ids)
-        notes = list(dict.fromkeys([*series.notes, *(note for each in series.ahead for note in each.notes)]))
         if isinstance(self.model, PanelForecaster):
-            many = PanelOutcome(
-                self.model, series, Path(table.name), (), question, self.model.answer(series, question), {}
-            )
+            series, found = self.model.answered(series, question, ids)
+            many = PanelOutcome(self.model, series, Path(table.name), (), question, found, {})
             frame = many.table()
             folders, lines = [self.model.path], [many.interval_line(), many.ended_earlier()]
             intervals = "; ".join(filter(None, lines)) or None
-            return Answer(frame, False, notes, many.warnings, intervals, "seasonal naive", folders)
+            return Answer(frame, False, _notes(series), many.warnings, intervals, "seasonal naive", folders)
         made, warned = self.model.answer(series, question), self.model.warnings(series)
         one = Outcome(self.model, series, Path(table.name), (), question, made, warned, {})
         name = naive_name(series, self.first.frequency)
         folders = [member.path for member in one.members]
-        return Answer(one.table("wide"), True, notes, one.warnings, one.interval_line(), name, folders)
+        return Answer(one.table("wide"), True, _notes(series), one.warnings, one.interval_line(), name, folders)
 
     def understood(self, table: Upload, ids: Sequence[str | int] = (), horizon: int | None = None) -> dict[str, Any]:
         """Return what is understood of a table, and the end of the targets, as plain values."""
@@ -193,6 +191,11 @@ def _ends(series: Series, measured: pd.DataFrame, rows: int) -> pd.DataFrame:
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _notes(series: Series) -> list[str]:
+    """Return the changes to the table and to those of known covariates, each once."""
+    return list(dict.fromkeys([*series.notes, *(note for each in series.ahead for note in each.notes)]))
 
 
 def _scores(model: Forecaster | Ensemble | PanelForecaster) -> dict[str, Any] | None:

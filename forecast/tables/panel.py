@@ -50,6 +50,8 @@ class Ids:
         Number of rows before each series, which repeat its first one.
     empty
         Ids in the table that have no target value, and so no row here.
+    left_out
+        Lines on series that a forecast leaves out, for lack of rows.
     static
         The static covariates, a row for each series: float64, or labels as text; an empty cell is NaN.
     regions
@@ -62,6 +64,7 @@ class Ids:
     steps: np.ndarray = field(repr=False)
     padding: int = 0
     empty: tuple[Id, ...] = ()
+    left_out: tuple[str, ...] = ()
     static: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
     regions: pd.Series | None = field(default=None, repr=False)
 
@@ -141,6 +144,11 @@ def rows_between(first: np.ndarray, stop: np.ndarray, kind: type[np.integer] = n
 def shown_id(columns: Sequence[str], labels: Id) -> str:
     """Return an id for a message."""
     return ", ".join(f"{name} {label!r}" for name, label in zip(columns, labels, strict=True))
+
+
+def first_of(named: Sequence[str]) -> str:
+    """Return the first of many series for a message."""
+    return f"{'; '.join(named[:NAMED])}{' …' if len(named) > NAMED else ''}"
 
 
 @dataclass(frozen=True)

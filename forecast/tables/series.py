@@ -145,6 +145,11 @@ class Series:
     stored: bool = False
 
     @property
+    def unit(self) -> str:
+        """What a message calls a step: the rows of a long table are not its steps."""
+        return "row" if self.ids is None else "step"
+
+    @property
     def num_steps(self) -> int:
         """Number of steps from the first time to the last."""
         return len(self.frame) if self.ids is None else self.ids.num_steps

@@ -1,5 +1,6 @@
 """Refits of a backtest: trainings on the rows before, once each."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,6 +12,8 @@ import pytest
 from forecast.backtest import refit
 from forecast.backtest.__main__ import main
 from forecast.backtest.refit import Refits, Watch, have_grown, split_of
+from forecast.data.sources import load_source
+from forecast.predict.ensemble import load
 from forecast.predict.forecast import Question
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.history import Chosen, Origins
@@ -188,6 +191,30 @@ def test_a_refit_begins_with_the_weights_before_unless_they_have_seen_its_origin
     assert last.name == after.data.name
     assert after.training.max_steps == model.result["model"]["steps"] // refit.SHARE
     assert (before.training.max_steps == 40) is (first is None), "from scratch a refit is as long as the run"
+
+
+@pytest.mark.parametrize("kind", ["one", "many"])
+@pytest.mark.parametrize("count", [150, 2000])
+def test_a_refit_before_there_are_as_many_rows_as_the_run_reads_trains_on_all(
+    kind: str, count: int, tiny_run: TinyRun, panel_run: TinyRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, start = (tiny_run, pd.Timestamp(START)) if kind == "one" else (panel_run, pd.Timestamp("2024-01-09"))
+    seen, model = fake_training(monkeypatch), load(run.path)
+    assert isinstance(model, Forecaster | PanelForecaster)
+    data = {**run.result["config"]["data"], "last_rows": count}
+    monkeypatch.setattr(type(model), "settings", property(lambda self: {**self.result["config"], "data": data}))
+    reading = replace(model.contract.reading, last_rows=count)
+    model = replace(model, contract=replace(model.contract, reading=reading))
+    history = model.rolling(run.table, Origins(start, step="30h"), Question()).history
+    Refits(model, run.table, "the frame", Question(), tmp_path).run(history, [int(history.places[0])])
+
+    (settings,) = seen
+    series = load_source(settings.data).series
+    assert pd.DatetimeIndex(series.frame.index).max() < start
+    before = run.table[(run.table["date"] < start) & run.table[model.targets[0]].notna()]
+    each = [len(before)] if kind == "one" else before.groupby("store").size().tolist()
+    assert len(series.frame) == sum(min(rows, count) for rows in each)
+    assert settings.data.last_rows == (count if count == 150 else None)
 
 
 def test_from_scratch_no_weights_begin_a_refit(

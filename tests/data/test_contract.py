@@ -42,6 +42,8 @@ FULL = DataContract(
     shown="B",
     merged=("meter",),
     unread=["wind", "kind"],
+    least_context=24,
+    drops_short=True,
 )
 
 

@@ -263,10 +263,21 @@ def test_no_training_target_is_before_the_first_origin(split_by: str, context_le
     assert every.series_scaler.to_dict() == later.series_scaler.to_dict()
 
 
-@pytest.mark.parametrize(("first", "words"), [(5, "set at least 6"), (117, "set at most 116")])
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (5, "before step 6: set at least 6, or null for the first possible step"),
+        (117, "ends with step 119: set at most 116, 4 steps before its end"),
+    ],
+)
 def test_a_first_origin_without_a_window_is_refused_with_its_bound(first: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make(long_table(LENGTHS), first_origin=first)
+
+
+def test_a_split_that_asks_for_too_much_counts_steps() -> None:
+    with pytest.raises(InputError, match="250 steps are requested, the table has 200: lower the counts"):
+        make(long_table(LENGTHS), split={"train": 150, "validation": 50, "test": 50})
 
 
 POISONS: dict[str, tuple[str, Any]] = {

@@ -141,7 +141,7 @@ def test_a_table_may_lack_known_columns_on_which_no_forecast_depends(model: Pane
     table = stores(future=False)
     lacking = table.drop(columns=KNOWN)
     pd.testing.assert_frame_equal(alone.predict(lacking), alone.predict(table))
-    start = str(table["date"].max() - pd.Timedelta(hours=2 * HORIZON))
+    start = str(table["date"].max() - pd.Timedelta(days=3))
     pd.testing.assert_frame_equal(alone.backtest(lacking, start), alone.backtest(table, start))
 
 

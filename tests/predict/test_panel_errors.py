@@ -133,3 +133,20 @@ def test_the_line_names_the_form_of_the_run_or_of_any_run_of_an_ensemble(model: 
         line = PanelOutcome(each, series, Path("stores.csv"), [], question, found, {}).interval_line()
         assert line is not None
         assert line.endswith(end)
+
+
+def test_a_young_series_is_left_out_where_training_left_out_short_ones(model: PanelForecaster) -> None:
+    dropping, table = model.dropping_short, stores()
+    dropping.__dict__["forms"] = model.forms
+    end = pd.Timestamp(str(model.facts.calibration["last_training_row"]))
+    young = (table["store"] == 7) & (table["date"] > end + pd.Timedelta(hours=HORIZON - 1)) & table["sales"].notna()
+    table = table[~young]
+    later = (table["store"] == 7) & table["sales"].isna()
+    moved = table.loc[later, "date"] - pd.Timedelta(hours=int(young.sum()))
+    table = table.assign(date=table["date"].mask(later, moved.reindex(table.index)))
+    words = r"1 of 10 series have fewer than 12 rows with earlier forecasts.*\(adaptive\): store '7' .*: left out"
+    with pytest.warns(UserWarning, match=words):
+        found = dropping.predict(table, levels=[80], adaptive=True)
+    assert found["store"].unique().tolist() == [store for store in STORES if store != "7"]
+    with pytest.raises(InputError, match=r"adaptive: 1 of 2 series, the first store '7'"):
+        dropping.predict(table, levels=[80], adaptive=True, ids=[6, 7])
