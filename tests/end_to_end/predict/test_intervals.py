@@ -91,6 +91,7 @@ def test_the_sidecar_describes_run_input_levels_and_calibration(tiny_run: TinyRu
         {
             "path": str(tiny_run.path),
             "weights_sha256": sha256(tiny_run.path / "model.safetensors"),
+            "start_from": None,
             "attention": None,
         }
     ]
