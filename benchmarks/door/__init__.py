@@ -1,1 +1,1 @@
-"""What a new user meets: thirty-two ordinary files, each trained by the first command and judged by its own future."""
+"""What a new user meets: thirty-three ordinary files, each trained by the first command, judged by its own future."""
