@@ -4,7 +4,7 @@ A fault changes one operator, number, truth value or condition of a module of `f
 same number from each folder. Each is tried in a git worktree; rows that the record has are not tried again.
 
 The affected tests run with one fault. The faults that they do not find are then planted together for the whole quick
-tier, and those that are left once more for everything else. Each test that fails is tried with each of them alone.
+tier, and those that are left once more for everything else. The tests that fail are tried with each of them alone.
 """
 
 import argparse
@@ -227,19 +227,44 @@ def affected_test(fault: Fault, program: Path, workers: int) -> str:
 def found_together(
     faults: Sequence[Fault], program: Path, workers: int, stages: Sequence[Sequence[str]]
 ) -> dict[Fault, str]:
-    """Return a test for each fault that these stages find, all faults planted at once."""
+    """Return a test for each fault that these stages find.
+
+    All faults are planted at once. The tests that fail, and pass without a fault, are then tried with each fault alone.
+    """
     found: dict[Fault, str] = {}
     left = list(faults)
     while left:
         together = apart(left)
         with planted(together, program):
-            failed = [test for words in stages for test in _run(["-n", str(workers), *words], program)[1]]
-        for test in failed:
-            for fault in together:
-                if fault not in found and _finds(test, fault, program):
-                    found[fault] = test
+            ended = [_run(["-n", str(workers), *words], program) for words in stages]
+        unended = [code for code, _ in ended if code not in (0, 1, NO_TESTS)]
+        if unended and len(together) > 1:  # one of them stops the stage
+            half = len(together) // 2
+            found |= found_together(together[:half], program, workers, stages)
+            found |= found_together(together[half:], program, workers, stages)
+        elif unended:
+            found[together[0]] = f"exit code {unended[0]}"
+        else:
+            found |= _each_alone(together, [test for _, tests in ended for test in tests], program)
         done = found if any(fault in found for fault in together) else together  # a fault may hide another
         left = [fault for fault in left if fault not in done]
+    return found
+
+
+def _each_alone(faults: Sequence[Fault], failed: Sequence[str], program: Path) -> dict[Fault, str]:
+    """Return the first of the failed tests that fails with each fault alone, of those that pass without a fault."""
+    tests = list(dict.fromkeys(test.partition("[")[0] for test in failed))
+    if not tests:
+        return {}
+    code, again = _run(["-n", "0", *tests], program)
+    unsteady = {test.partition("[")[0] for test in again}
+    steady = [test for test in tests if test not in unsteady] if code in (0, 1) else []
+    found: dict[Fault, str] = {}
+    for fault in faults if steady else ():
+        with planted([fault], program):
+            code, own = _run(["-x", "-n", "0", *steady], program)
+        if code not in (0, NO_TESTS):
+            found[fault] = own[0] if own else f"exit code {code}"
     return found
 
 

@@ -58,9 +58,11 @@ class Pytest:
         failed = [
             name
             for name, (stage, planted) in self.tests.items()
-            if planted in text and name not in left_out and (own == [name] or own == stage)
+            if name != "--hang" and planted in text and name not in left_out and (name in own or own == stage)
         ]
-        return int(bool(failed)), failed
+        if "--hang" in self.tests and own == self.tests["--hang"][0] and self.tests["--hang"][1] in text:
+            return 124, []
+        return int(bool(failed)), failed[: 1 if "-x" in words else None]
 
 
 ONE, TWO = Fault("a.py", 1, "1", "2", 4, 5), Fault("a.py", 2, "1", "3", 10, 11)
@@ -89,6 +91,17 @@ def test_faults_that_are_planted_together_are_each_found_by_a_test_of_their_own(
     plant_in(tmp_path, monkeypatch, a=(slow, "y = 3"), b=(slow, "x"), c=(["tests/end_to_end"], "x = 2"))
     assert found_together([ONE, TWO], tmp_path, 1, LATER) == {TWO: "a", ONE: "c"}
     plant_in(tmp_path, monkeypatch, both=(slow, "x = 2\ny = 3"))  # neither alone
+    assert found_together([ONE, TWO], tmp_path, 1, LATER) == {}
+
+
+def test_a_fault_that_stops_a_stage_is_found_among_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = ["-m", "slow"]
+    plant_in(tmp_path, monkeypatch, **{"a": (slow, "x = 2"), "--hang": (slow, "y = 3")})
+    assert found_together([ONE, TWO], tmp_path, 1, LATER) == {ONE: "a", TWO: "exit code 124"}
+
+
+def test_a_test_that_fails_without_a_fault_finds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant_in(tmp_path, monkeypatch, unsteady=(["-m", "slow"], "x"))
     assert found_together([ONE, TWO], tmp_path, 1, LATER) == {}
 
 
