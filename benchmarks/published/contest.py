@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
 from benchmarks.published.judge import Judge
 from benchmarks.published.lanes import Commands, in_lanes
@@ -23,7 +24,8 @@ from forecast.common.tables import Row
 from forecast.predict.ensemble import Ensemble, load
 from forecast.predict.forecaster import Forecaster
 from forecast.predict.panel import PanelForecaster
-from forecast.runs.results import PROGRAM, commit
+from forecast.predict.zero_shot import zero_shot
+from forecast.runs.results import PROGRAM, commit, device_name
 from forecast.runs.run import MANIFEST, RESULT
 
 
@@ -36,6 +38,10 @@ class Recipe:
     (`lengths`); on wide windows it is three quarters of that (`WIDE`). `retrains` trains again before each window of a
     task with fewer than `FEW_ROWS` rows, with the default loss and its caution instead of `words`: so few rows select
     no quantiles.
+
+    `starts` are the words of another training beside each, with half the steps. It begins with the pretrained network,
+    which reads 512 rows in patches of its own. Tasks with fewer than `FEW_ROWS` rows are then forecast without a
+    training.
     """
 
     words: tuple[str, ...] = ()
@@ -43,6 +49,7 @@ class Recipe:
     variants: tuple[str, ...] = ()
     steps: int = 0
     retrains: bool = False
+    starts: tuple[str, ...] = ()
 
 
 RECIPES: dict[str, Recipe] = {
@@ -53,6 +60,12 @@ RECIPES: dict[str, Recipe] = {
         variants=("model.response_width=64", "model.response_width=0"),
         steps=2000,
         retrains=True,
+    ),
+    "started": Recipe(
+        ("experiment=general",),
+        variants=("model.response_width=64", "model.response_width=0"),
+        steps=2000,
+        starts=("start_from=pretrained",),
     ),
 }
 """The recipes by name. A recipe is committed before its first scoring, and each change before the next one."""
@@ -67,6 +80,9 @@ WIDE = 1000
 minutes, those on `ETT_1H` (2,352) 14.5 and 16.3, and those on `ETT_15T` (1,344) 13.8 to 16.9: the same machine is
 slower in some hours. The other tasks have at most 504.
 """
+
+STARTED_LOOK_BACK = 512
+"""Rows that the pretrained network reads."""
 
 EPOCHS = 10
 """Most passes over the training windows, where rows are few."""
@@ -83,16 +99,17 @@ JUDGED_BY = (*PROGRAM, ":/benchmarks/published/*.py")
 """Files on which a score depends: those of the program, the recipes and the tasks."""
 
 
-def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
+def lengths(task: Task, rows: int, series: int, steps: int, *, started: bool = False) -> tuple[str, ...]:
     """Return the words for look-back, patch, split and batch of a task with `series` targets, trained on `rows` rows.
 
     The look-back is 336 steps, 672 of steps below an hour, or two seasons if rows are few. A patch is half a season,
     from 4 to 24 steps; a quarter with columns known ahead, so that the decoder sees them in finer steps. The
     newest tenth of the rows is for validation, or two and a half horizons, if training keeps three windows; there is no
     test split. A training step has about 180 windows of single series, or 32 windows. Up to 600 windows are validated,
-    from each step of a season, ten times in a run of `steps` steps, or of `EPOCHS` passes if that is less.
+    from each step of a season, ten times in a run of `steps` steps, or of `EPOCHS` passes if that is less. A training
+    that is `started` from the pretrained network has its look-back and its patches.
     """
-    look_back = _look_back(task, rows)
+    look_back = STARTED_LOOK_BACK if started else _look_back(task, rows)
     most = rows - look_back - task.horizon - 2
     validation = min(most, max(rows // 10, 5 * task.horizon // 2))
     windows = rows - validation - look_back - task.horizon + 1
@@ -104,7 +121,7 @@ def lengths(task: Task, rows: int, series: int, steps: int) -> tuple[str, ...]:
     return (
         f"training.max_steps={steps}",
         f"context_length={look_back}",
-        f"model.patch_length={min(24, max(4, patch))}",
+        *(() if started else (f"model.patch_length={min(24, max(4, patch))}",)),
         f"data.split={{train: {rows - validation}, validation: {validation}, test: 0}}",
         f"training.batch_size={batch}",
         f"training.evaluation_stride={stride}",
@@ -148,17 +165,25 @@ class Entry:
     @property
     def members(self) -> dict[int, tuple[str, ...]]:
         """The words of each averaged training, by the number that is its seed."""
-        variants = [(word,) for word in self.recipe.variants] if self.task.known and self.recipe.variants else [()]
-        each = [variant for variant in variants for _ in range(self.recipe.seeds)]
+        recipe = self.recipe
+        variants = [(word,) for word in recipe.variants] if self.task.known and recipe.variants else [()]
+        starts = [(), recipe.starts] if recipe.starts else [()]
+        each = [(*variant, *start) for variant in variants for start in starts for _ in range(recipe.seeds)]
         return dict(enumerate(each, start=1))
+
+    @property
+    def untrained(self) -> bool:
+        """Whether the task is forecast without a training."""
+        return bool(self.recipe.starts) and self.task.cutoffs(self.table)[0] < FEW_ROWS
 
     def words(self, end: int, seed: int) -> list[str]:
         """Return the overrides of the training with this seed on the rows before `end`."""
         task, recipe = self.task, self.recipe
         data = task.words(self.table.iloc[:end], self._past(end))
         series = len(task.targets(self.table))
-        steps = _steps(recipe, task, series)
-        fitted = lengths(task, end, series, steps) if steps else ()
+        started = bool(recipe.starts) and self.members[seed][-len(recipe.starts) :] == recipe.starts
+        steps = _steps(recipe, task, series) // (2 if started else 1)
+        fitted = lengths(task, end, series, steps, started=started) if steps else ()
         seeds = [f"seed={seed}"] if len(self.members) > 1 else []
         words = () if recipe.retrains and end < FEW_ROWS else (*recipe.words, *self.members[seed])
         return [*data, *words, *fitted, *seeds]
@@ -176,12 +201,14 @@ class Entry:
     @property
     def forecasts(self) -> Path:
         """The folder of the forecasts of these members, from this table by this version of the program."""
-        made_of = [digest_of(self.table), str(commit()), *(str(self._runs(*job)) for job in self._jobs)]
+        made_of = [digest_of(self.table), str(commit()), *(str(self._runs(*job)) for job in self.jobs)]
         return folder_of(self.folder / "forecasts", made_of)
 
     @property
-    def _jobs(self) -> list[tuple[int, int]]:
+    def jobs(self) -> list[tuple[int, int]]:
         """The end of the rows and the seed of each training."""
+        if self.untrained:
+            return []
         return [(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
 
     def train(self) -> None:
@@ -193,8 +220,8 @@ class Entry:
             If a training fails.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        jobs = self._jobs
-        for end in dict.fromkeys(self.trainings.values()):
+        jobs = self.jobs
+        for end in dict.fromkeys(end for end, _ in jobs):
             _write(self._past(end), self.table.iloc[:end])
         lanes = self.lanes
         in_lanes([partial(self._train_in_turn, jobs[lane::lanes], lane) for lane in range(lanes)])
@@ -202,7 +229,7 @@ class Entry:
     @property
     def lanes(self) -> int:
         """Number of trainings at once."""
-        return min(LANES, len(self._jobs))
+        return max(1, min(LANES, len(self.jobs)))
 
     def _train_in_turn(self, jobs: Sequence[tuple[int, int]], lane: int, commands: Commands) -> None:
         for end, seed in jobs:
@@ -234,7 +261,7 @@ class Entry:
     def training_minutes(self) -> float:
         """Minutes of the lane that took longest, the time of all trainings on two cores."""
         taken = dict.fromkeys(range(LANES), 0.0)
-        for folder in (self._runs(*job) for job in self._jobs):
+        for folder in (self._runs(*job) for job in self.jobs):
             minutes = self._minutes(folder)
             taken[read_json(folder / MINUTES)["lane"]] += minutes
         return max(taken.values())
@@ -247,24 +274,24 @@ class Entry:
             output = place / f"window_{number}.csv"
             if not output.is_file():
                 started = time.monotonic()
-                if end not in loaded:
+                if end not in loaded and not self.untrained:
                     model = load(*self.runs(end))
                     assert not isinstance(model, PanelForecaster)
                     loaded = {end: model}
-                self._forecast_window(loaded[end], cutoff, output)
+                with replacing(output) as file:
+                    write_frame(file, self.window(loaded.get(end), cutoff))
                 minutes = (time.monotonic() - started) / 60
                 write_json(place / MINUTES, self.minutes | {output.stem: minutes})
             quantiles.append(quantiles_of(pd.read_csv(output), self.task.targets(self.table)))
         return quantiles
 
-    def _forecast_window(self, model: Forecaster | Ensemble, cutoff: int, output: Path) -> None:
-        """Forecast from the rows before `cutoff`; of the horizon, the model gets the columns known ahead."""
+    def window(self, model: Forecaster | Ensemble | None, cutoff: int) -> pd.DataFrame:
+        """Return a forecast from the rows before `cutoff`, with the columns known ahead; None: without a training."""
+        past = self.table.iloc[:cutoff]
+        if model is None:
+            return zero_shot(past.reset_index(), self.task.horizon, levels=INTERVALS)
         known = self.table[list(self.task.known)].iloc[cutoff : cutoff + self.task.horizon]
-        values = model.predict(
-            self.table.iloc[:cutoff], known if self.task.known else None, levels=INTERVALS, quantile=0.5
-        )
-        with replacing(output) as file:
-            write_frame(file, values)
+        return model.predict(past, known if self.task.known else None, levels=INTERVALS, quantile=0.5)
 
     def _past(self, end: int) -> Path:
         return self.folder / f"past_{end}.csv"
@@ -315,8 +342,10 @@ def row_of(entry: Entry) -> Row:
     entry.train()
     minutes = entry.training_minutes  # unknown ones are refused before the windows are scored
     scores = judge.scores(entry.forecast())
-    ends = list(dict.fromkeys(entry.trainings.values()))
-    results = [read_json(run / RESULT) for end in ends for run in entry.runs(end)]
+    results = [
+        read_json(run / RESULT) for end in dict.fromkeys(end for end, _ in entry.jobs) for run in entry.runs(end)
+    ]
+    words = ["train.py", *entry.words(*entry.jobs[0])] if results else untrained_words(entry.task)
     return {
         "task": entry.task.name,
         "recipe": entry.name,
@@ -325,10 +354,16 @@ def row_of(entry: Entry) -> Row:
         "trainings_at_once": entry.lanes,
         "training_minutes": round(minutes, 2),
         "forecast_minutes": round(sum(entry.minutes.values()), 2),
-        "peak_mib": max(look_up(result, "speed.peak_memory_mib") for result in results),
-        "command": shlex.join(["python", "train.py", *entry.words(ends[0], 1)]),
-        "commit": ", ".join(sorted({str(result["commit"]) for result in results})),
+        "peak_mib": max((look_up(result, "speed.peak_memory_mib") for result in results), default=None),
+        "command": shlex.join(["python", *words]),
+        "commit": ", ".join(sorted({str(result["commit"]) for result in results})) or commit(),
         "scoring_commit": commit(JUDGED_BY),
-        "machine": ", ".join(sorted({str(result["device"]) for result in results})),
+        "machine": ", ".join(sorted({str(result["device"]) for result in results})) or device_name(torch.device("cpu")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def untrained_words(task: Task) -> list[str]:
+    """Return the words of the command that forecasts a file without a training."""
+    levels = map(str, INTERVALS)
+    return [*("-m", "forecast.predict", "--run", "pretrained"), *("--horizon", str(task.horizon)), "--levels", *levels]

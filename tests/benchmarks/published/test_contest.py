@@ -182,6 +182,34 @@ def test_variants_are_trained_where_columns_are_known_ahead(monkeypatch: pytest.
     ]
 
 
+def test_a_start_is_trained_beside_each_variant_in_half_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    variants, starts = ("model.response_width=8", "model.response_width=0"), ("start_from=pretrained",)
+    monkeypatch.setitem(contest.RECIPES, "starts", Recipe(variants=variants, steps=100, starts=starts))
+    rows = pd.concat([table()] * 3)
+    entry = Entry(TASK, rows, "starts", Path())
+    words = [entry.words(1400, seed) for seed in entry.members]
+    begins = ["start_from=pretrained" in each for each in words]
+    assert begins == [False, True, False, True]
+    for each, started in zip(words, begins, strict=True):
+        assert f"training.max_steps={50 if started else 100}" in each
+        assert ("context_length=512" in each) == started
+        assert any(word.startswith("model.patch_length=") for word in each) != started
+    assert [each[-1] for each in words] == [f"seed={seed}" for seed in (1, 2, 3, 4)]
+
+
+def test_a_recipe_with_a_start_forecasts_few_rows_without_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(contest.RECIPES, "starts", Recipe(steps=100, starts=("start_from=pretrained",)))
+    rows = table().drop(columns="known")
+    entry = Entry(replace(TASK, known=()), rows, "starts", tmp_path)
+    entry.train()
+    assert (entry.jobs, entry.training_minutes) == ([], 0)
+    _, last = entry.forecast()
+    expected = forecast.zero_shot(rows[:-24].reset_index(), 24, levels=contest.INTERVALS)
+    np.testing.assert_allclose(last, quantiles_of(expected, ["first series", "second"]))
+
+
 @pytest.mark.parametrize(
     ("name", "rows", "series", "look_back", "patch", "validation", "batch"),
     [
