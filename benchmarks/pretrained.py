@@ -1,7 +1,7 @@
 """The weights of the package, from a finished `experiment=pretrain`, and a picture of the series it saw.
 
 `python -m benchmarks.pretrained --run outputs/generated/…` writes the weights and their card;
-`--picture docs/images/generated-series.png` draws twelve series.
+`--picture docs/images/generated-series.png` draws twelve series and three groups.
 """
 
 import argparse
@@ -19,6 +19,7 @@ from matplotlib import pyplot as plt
 from forecast.common.cli import finish
 from forecast.common.errors import InputError
 from forecast.common.files import read_json
+from forecast.data.generated.groups import draw_group
 from forecast.data.generated.prior import draw_series
 from forecast.pretrained.weights import CARD, FOLDER, write_pretrained
 from forecast.runs.run import RESULT, Architecture, Run
@@ -30,6 +31,9 @@ LIMITS = (
     "reads at most 512 steps; a season longer than about 300 steps it has rarely seen",
     "up to 192 steps at once; longer horizons are made of several",
 )
+
+SERIES = 12
+"""Series of the picture."""
 
 
 def write_weights(run: Run, folder: Path) -> None:
@@ -69,11 +73,17 @@ def command_of(config: dict[str, Any]) -> str:
 
 
 def draw(path: Path, seed: int = 7, steps: int = 704) -> None:
-    """Draw twelve generated series."""
+    """Draw twelve generated series, and a row of groups: two channels in colours above a driver in grey."""
     with mpl.rc_context({"font.size": 8, "axes.spines.top": False, "axes.spines.right": False}):
-        figure, axes = plt.subplots(4, 3, figsize=(9, 6), layout="constrained")
+        figure, axes = plt.subplots(5, 3, figsize=(9, 7.5), layout="constrained")
         for number, panel in enumerate(axes.flat):
-            panel.plot(draw_series(np.random.default_rng([seed, number]), steps), linewidth=0.7)
+            random = np.random.default_rng([seed, number])
+            if number < SERIES:
+                panel.plot(draw_series(random, steps), linewidth=0.7)
+            else:
+                channels, drivers = draw_group(random, steps // 2, channels=2, drivers=1)
+                panel.plot(channels / channels.std(0), linewidth=0.7)
+                panel.plot(0.5 * drivers - 6, linewidth=0.7, color="0.5")
             panel.set_yticks([])
             panel.margins(x=0)
         figure.savefig(path, dpi=110)
@@ -85,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pretrained", description=__doc__)
     parser.add_argument("--run", type=Path, help="folder of a finished experiment=pretrain")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the weights")
-    parser.add_argument("--picture", type=Path, help="file of a picture of twelve series")
+    parser.add_argument("--picture", type=Path, help="file of a picture of twelve series and three groups")
     options = parser.parse_args(arguments)
 
     def tool() -> None:

@@ -84,7 +84,7 @@ def main() -> None:
         {str(name): value for name, value in row.items()}
         for row in (pd.read_csv(output).to_dict("records") if output.is_file() else [])
     ]
-    values, _ = draw_pool(0, range(FIRST, FIRST + SERIES), T + H)
+    values = draw_pool(0, range(FIRST, FIRST + SERIES), T + H).values
     output.parent.mkdir(parents=True, exist_ok=True)
     for name in MECHANISMS:
         if any(row["attention"] == name for row in rows):

@@ -66,6 +66,16 @@ class DataSettings:
         only=(SYNTHETIC, GENERATED),
     )
     series: int = option("Generated series of the training.", unit="series", default=1, least=1, only=GENERATED)
+    channels: int = option(
+        "Channels of a generated series, which move together.", unit="channels", default=1, least=1, only=GENERATED
+    )
+    drivers: int = option(
+        "Columns of a generated series that are known ahead, with a response.",
+        unit="columns",
+        default=0,
+        least=0,
+        only=GENERATED,
+    )
     seed: int = option(
         "Seed of the simulation.", default=0, least=0, most=LARGEST_SEED, only=(SYNTHETIC, DIAGNOSTIC, GENERATED)
     )

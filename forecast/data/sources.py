@@ -85,9 +85,10 @@ def load_source(
         frame, origins = diagnostic_table(config.diagnostic)
         series = series_from_frame(frame, roles, reading, source="the diagnostic series")
     elif config.source == GENERATED:
-        from forecast.data.generated.windows import held_table  # here: it imports torch
+        from forecast.data.generated.windows import driver_names, held_table  # here: they import torch
 
-        frame = held_table(config.seed, config.rows)
+        frame = held_table(config.seed, config.rows, config.channels, config.drivers)
+        roles = replace(roles, known=driver_names(config.drivers))
         series = series_from_frame(frame, roles, reading, source="the generated series")
     elif sent is not None:
         series = _read_file(sent, config, too_few, read)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning
+import pandas as pd
 import torch
 from lightning.pytorch.callbacks import (
     BatchSizeFinder,
@@ -29,7 +30,7 @@ from forecast.common.progress import progress
 from forecast.common.targets import TARGET, check_target, make, prepared
 from forecast.data.calendar import seasonal_period
 from forecast.data.datamodule import ForecastData
-from forecast.data.generated.windows import HELD, DrawnWindows, training_windows
+from forecast.data.generated.windows import HELD, DrawnWindows, Pool, draw_pool, driver_names, training_windows
 from forecast.data.mapped import Address
 from forecast.data.panel import PanelData
 from forecast.data.settings import DROP, GENERATED, DataSettings
@@ -169,13 +170,18 @@ class GeneratedData(ForecastData):
             raise InputError(f"data.rows={rows}: must be at least context_length + horizon, {length}")
         held = DrawnWindows(**{**vars(table), "starts": torch.arange(2 * HELD) * rows + rows - length}, seed=0)
         self.parts = {
-            "train": training_windows(
-                self.settings.seed, self.settings.series, rows, table.context_length, table.horizon
-            ),
+            "train": training_windows(self._pool(), rows, self.settings.seed, table),
             "validation": replace(held, starts=held.starts[:HELD]),
             "test": replace(held, starts=held.starts[HELD:]),
         }
         self.left_out = dict.fromkeys(self.parts, 0)
+
+    def _pool(self) -> Pool:
+        """Return the series of training, with drivers in the unit of the encoder."""
+        ours = self.settings
+        pool = draw_pool(ours.seed, range(ours.series), ours.rows, ours.channels, ours.drivers)
+        drivers = self.encoder.dense(pd.DataFrame(pool.drivers.numpy(), columns=driver_names(ours.drivers)))
+        return pool._replace(drivers=torch.from_numpy(drivers))
 
     def to(self, device: torch.device) -> None:
         """Move the tables of all splits to `device`."""

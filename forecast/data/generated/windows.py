@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
-from forecast.data.generated.prior import draw_gaps, draw_series
+from forecast.data.generated.groups import draw_group
+from forecast.data.generated.prior import draw_gaps
 from forecast.data.windows import Batch, Windows, _Gathered
 
 SHORTEST = 24
@@ -28,27 +30,51 @@ SPACING = 17
 """Steps between the training windows of a series; no divisor of a common season."""
 
 
-def draw_pool(seed: int, series: Sequence[int] | range, steps: int) -> tuple[Tensor, Tensor]:
-    """Return values (S · n, 1), float32, and which were measured, boolean, of the numbered series, n = `steps` each.
+class Pool(NamedTuple):
+    """Generated series one after the other, n steps each.
 
-    Each series has mean 0 and deviation 1. It depends only on the seed and its number.
+    `values` (S · n, C), float32, and which were `measured`, boolean, of the channels; `drivers` (S · n, K), float32.
     """
-    values = np.empty((len(series), steps), dtype=np.float32)
-    measured = np.empty((len(series), steps), dtype=np.bool_)
+
+    values: Tensor
+    measured: Tensor
+    drivers: Tensor
+
+
+def draw_pool(seed: int, series: Sequence[int] | range, steps: int, channels: int = 1, drivers: int = 0) -> Pool:
+    """Return the numbered series, `steps` each, with their drivers.
+
+    Each channel has mean 0 and deviation 1. It depends only on the seed and its number.
+    """
+    values = np.empty((len(series), steps, channels), dtype=np.float32)
+    measured = np.empty((len(series), steps, 1), dtype=np.bool_)
+    known = np.empty((len(series), steps, drivers), dtype=np.float32)
     for place, number in enumerate(series):
         random = np.random.default_rng([seed, number])
-        drawn = draw_series(random, steps)
-        drawn = drawn - drawn.mean()
-        values[place] = drawn / max(drawn.std(), 1e-9) if drawn.any() else drawn
-        measured[place] = draw_gaps(random, steps)
-    return torch.from_numpy(values).view(-1, 1), torch.from_numpy(measured).view(-1, 1)
+        drawn, known[place] = draw_group(random, steps, channels, drivers)
+        drawn = drawn - drawn.mean(0)
+        values[place] = drawn / np.where(drawn.any(0), np.maximum(drawn.std(0), 1e-9), 1)
+        measured[place, :, 0] = draw_gaps(random, steps)
+    tensors = [torch.from_numpy(part).flatten(0, 1) for part in (values, measured, known)]
+    return Pool(tensors[0], tensors[1].expand(-1, channels), tensors[2])
 
 
-def held_table(seed: int, rows: int) -> pd.DataFrame:
+def channel_names(channels: int) -> list[str]:
+    """Return the columns of the channels of a generated table."""
+    return ["value"] if channels == 1 else [f"value_{number}" for number in range(1, channels + 1)]
+
+
+def driver_names(drivers: int) -> list[str]:
+    """Return the columns of a generated table that are known ahead."""
+    return [f"driver_{number}" for number in range(1, drivers + 1)]
+
+
+def held_table(seed: int, rows: int, channels: int = 1, drivers: int = 0) -> pd.DataFrame:
     """Return the series of validation and test, one after the other, as a table of hours."""
-    values, _ = draw_pool(seed, range(FIRST_HELD, FIRST_HELD + 2 * HELD), rows)
-    index = pd.date_range("2000-01-01", periods=len(values), freq="h", name="date").as_unit("ns")
-    return pd.DataFrame({"value": values[:, 0].numpy().astype(np.float64)}, index=index)
+    pool = draw_pool(seed, range(FIRST_HELD, FIRST_HELD + 2 * HELD), rows, channels, drivers)
+    index = pd.date_range("2000-01-01", periods=len(pool.values), freq="h", name="date").as_unit("ns")
+    numbers = np.concatenate([pool.values.numpy(), pool.drivers.numpy()], 1).astype(np.float64)
+    return pd.DataFrame(numbers, index, [*channel_names(channels), *driver_names(drivers)])
 
 
 @dataclass(frozen=True)
@@ -70,7 +96,7 @@ class DrawnWindows(Windows):
         look_back = _drawn(row, 2 * self.seed, SHORTEST, self.context_length)
         step = torch.arange(self.context_length, device=row.device)
         seen = (step >= self.context_length - look_back[:, None])[..., None]
-        past_observed = seen if batch.past_observed is None else seen & batch.past_observed
+        past_observed = seen.expand_as(batch.past) if batch.past_observed is None else seen & batch.past_observed
         future_observed = batch.future_observed
         if future_observed is not None:
             horizon = _drawn(row, 2 * self.seed + 1, 1, self.horizon)
@@ -79,18 +105,21 @@ class DrawnWindows(Windows):
         return batch._replace(past_observed=past_observed, future_observed=future_observed)
 
 
-def training_windows(seed: int, series: int, rows: int, context_length: int, horizon: int) -> DrawnWindows:
-    """Return the windows of the first generated series, `SPACING` steps apart, the last of each included."""
-    values, measured = draw_pool(seed, range(series), rows)
-    offsets = torch.arange(rows - context_length - horizon, -1, -SPACING)
+def training_windows(pool: Pool, rows: int, seed: int, table: Windows) -> DrawnWindows:
+    """Return the windows of generated series with the lengths of a `table`, `SPACING` steps apart, the last included.
+
+    The drivers of the pool are scaled as the known inputs of the table are.
+    """
+    offsets = torch.arange(rows - table.context_length - table.horizon, -1, -SPACING)
     return DrawnWindows(
-        values=values,
-        known=values.new_empty(len(values), 0),
-        starts=(torch.arange(0, len(values), rows)[:, None] + offsets).flatten(),
-        context_length=context_length,
-        horizon=horizon,
-        num_targets=1,
-        observed=measured,
+        values=pool.values,
+        known=pool.drivers,
+        starts=(torch.arange(0, len(pool.values), rows)[:, None] + offsets).flatten(),
+        context_length=table.context_length,
+        horizon=table.horizon,
+        num_targets=pool.values.shape[1],
+        observed=pool.measured,
+        layout=table.layout,
         seed=seed,
     )
 

@@ -19,15 +19,15 @@ def test_every_series_is_finite_and_hardly_any_is_constant() -> None:
 
 
 def test_a_series_depends_on_the_seed_and_its_number_alone() -> None:
-    several, _ = draw_pool(3, range(6), STEPS)
-    later, _ = draw_pool(3, range(4, 6), STEPS)
-    other, _ = draw_pool(4, range(4, 6), STEPS)
+    several = draw_pool(3, range(6), STEPS).values
+    later = draw_pool(3, range(4, 6), STEPS).values
+    other = draw_pool(4, range(4, 6), STEPS).values
     assert (several[4 * STEPS :] == later).all()
     assert not (later == other).all()
 
 
 def test_the_series_of_the_card_are_drawn_today() -> None:
-    values, measured = draw_pool(0, range(20), STEPS)
+    values, measured, _ = draw_pool(0, range(20), STEPS)
     drawn = values.view(20, STEPS)
     np.testing.assert_allclose(drawn[[0, 3, 9, 19], [0, 50, 100, 299]], DRAWN, atol=1e-3)
     assert int(measured.sum()) == MEASURED

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from forecast.common.errors import InputError
-from forecast.data.generated.windows import SHORTEST, DrawnWindows, training_windows
+from forecast.data.generated.windows import SHORTEST, DrawnWindows, draw_pool, training_windows
 from forecast.data.mapped import Address
 from forecast.data.sources import load_source
+from forecast.data.windows import Windows
 from forecast.runs.settings import Settings
 from forecast.training.prepare import make_data
 from tests.support.small import compose
@@ -21,7 +22,9 @@ T, H, ROWS = 96, 48, 200
 
 @pytest.fixture(scope="module")
 def windows() -> DrawnWindows:
-    return training_windows(5, 60, ROWS, T, H)
+    starts = torch.empty(0, dtype=torch.int64)
+    table = Windows(torch.empty(0, 1), torch.empty(0, 0), starts, T, H, num_targets=1)
+    return training_windows(draw_pool(5, range(60), ROWS), ROWS, 5, table)
 
 
 def test_half_of_the_look_backs_are_whole_and_the_newest_steps_count(windows: DrawnWindows) -> None:
@@ -91,6 +94,28 @@ def test_series_shorter_than_a_window_are_refused() -> None:
     short = Settings.parse(compose(*(word for word in WORDS if "rows" not in word), "data.rows=100"))
     with pytest.raises(InputError, match="must be at least context_length"):
         make_data(short, load_source(short.data), torch.device("cpu"))
+
+
+def test_drivers_are_known_inputs_and_channels_are_targets() -> None:
+    settings = Settings.parse(compose(*WORDS, "data.channels=2", "data.drivers=3"))
+    data = make_data(settings, load_source(settings.data), torch.device("cpu"))
+    assert data.source.targets == ["value_1", "value_2"]
+    assert data.encoder.known == ["driver_1", "driver_2", "driver_3"]
+    for windows in data.parts.values():
+        batch = windows.batch(torch.arange(2))
+        assert batch.past.shape == (2, T, 2)
+        assert batch.past_observed is not None
+        assert batch.past_observed.shape == batch.past.shape
+        assert (batch.past_known.shape, batch.future_known.shape) == ((2, T, 3), (2, H, 3))
+    held = data.parts["validation"].known
+    assert held.mean(0).abs().max() < 0.1
+    pool = draw_pool(0, range(2**40, 2**40 + 1), 160, 2, 3)
+    encoder = torch.tensor(data.encoder.mean), torch.tensor(data.encoder.scale)
+    torch.testing.assert_close(held[:160], (pool.drivers - encoder[0]) / encoder[1], rtol=1e-4, atol=1e-4)
+    own = draw_pool(0, range(3), 160, 2, 3)
+    train = data.parts["train"]
+    torch.testing.assert_close(train.known, (own.drivers - encoder[0]) / encoder[1], rtol=1e-4, atol=1e-4)
+    assert torch.equal(train.values, own.values)
 
 
 opened: list[str] | None = None
