@@ -21,7 +21,7 @@ from forecast.common.errors import InputError
 from forecast.common.files import read_json
 from forecast.data.generated.groups import draw_group
 from forecast.data.generated.prior import draw_series
-from forecast.pretrained.weights import CARD, FOLDER, write_pretrained
+from forecast.pretrained.weights import CARD, FOLDER, NAME, write_pretrained
 from forecast.runs.run import RESULT, Architecture, Run
 
 TRAINED_ON = "generated series only: no measured value (docs/explanation/generated-series.md)"
@@ -69,7 +69,9 @@ def command_of(config: dict[str, Any]) -> str:
         f"data.seed={config['data']['seed']}",
         f"seed={config['seed']}",
     ]
-    return shlex.join(words + (["start_from=…"] if config.get("start_from") else []))
+    if (start := config.get("start_from")) is not None:
+        words += [f"start_from={start if start == NAME else '…'}", f"optimizer.lr={config['optimizer']['lr']:g}"]
+    return shlex.join(words)
 
 
 def draw(path: Path, seed: int = 7, steps: int = 704) -> None:
