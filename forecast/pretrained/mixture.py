@@ -45,20 +45,27 @@ LAGS = (1, 2, 3, 7, 8, 14)
 SHRINKAGE = 0.01
 """Penalty of this regression, relative to the mean diagonal of its normal equations."""
 
-AT_ONCE = 256
-"""Windows that the network forecasts together."""
+AT_ONCE = 128
+"""Windows that the network forecasts together, each upright and mirrored."""
 
 
 def network_quantiles(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> Tensor:
     """Return the network's quantiles (B, h, C, K) of each channel of look-backs (B, T, C), float32.
+
+    They are the mean of those of the series and, mirrored back, of the series with the other sign.
 
     Beyond the network's own horizon, the median is appended to the look-back; the distances of the quantiles from it
     grow by those of the step before.
     """
     count, length, channels = past.shape
     flat, seen = (part.transpose(1, 2).reshape(-1, length, 1) for part in (past, observed))
-    chunks = [_rolled(network, *pair, horizon) for pair in zip(flat.split(AT_ONCE), seen.split(AT_ONCE), strict=True)]
+    chunks = [_mirrored(network, *pair, horizon) for pair in zip(flat.split(AT_ONCE), seen.split(AT_ONCE), strict=True)]
     return torch.cat(chunks).view(count, channels, horizon, -1).transpose(1, 2)
+
+
+def _mirrored(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> Tensor:
+    upright, mirrored = _rolled(network, torch.cat([past, -past]), torch.cat([observed, observed]), horizon).chunk(2)
+    return (upright - mirrored.flip(-1)) / 2
 
 
 def _rolled(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> Tensor:

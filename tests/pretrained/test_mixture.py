@@ -9,6 +9,7 @@ from torch import Tensor
 
 from forecast.pretrained import mixture
 from forecast.pretrained.mixture import Mixture, Table, choose, earlier_origins, network_quantiles
+from forecast.pretrained.weights import open_pretrained
 
 LEVELS = (0.1, 0.5, 0.9)
 T = 64
@@ -51,6 +52,17 @@ def test_beyond_the_networks_horizon_its_median_is_the_past_and_the_quantiles_wi
     assert widths[:8].tolist() == [2.0] * 8
     torch.testing.assert_close(widths[8:16], torch.full((8,), 2 * math.sqrt(2)))
     torch.testing.assert_close(widths[16:], torch.full((4,), 2 * math.sqrt(3)))
+
+
+def test_a_mirrored_series_has_the_mirrored_forecast() -> None:
+    network = open_pretrained().network
+    past = torch.randn(2, 512, 1, generator=torch.Generator().manual_seed(4)).cumsum(1)
+    observed = torch.ones_like(past, dtype=torch.bool)
+    with torch.inference_mode():
+        own, mirrored = (network_quantiles(network, one, observed, 12) for one in (past, -past))
+    torch.testing.assert_close(own, -mirrored.flip(-1))
+    assert (own.diff(dim=-1) >= 0).all()
+    assert own.std() > 0
 
 
 def test_a_seasonal_table_is_forecast_by_its_season() -> None:

@@ -37,7 +37,7 @@ def draw_group(random: Random, n: int, channels: int = 1, drivers: int = 0) -> t
 
 
 def together(random: Random, values: Floats) -> Floats:
-    """Return channels (n, C) with what they share: a factor, later in some, of which each has a share and a sign."""
+    """Return channels (n, C) with what they share: a factor, later in some; each has its share and its sign."""
     n, channels = values.shape
     latest = int(random.integers(1, 49)) if random.random() < 0.5 else 0
     common = draw_series(random, n + latest)
