@@ -1,7 +1,8 @@
 """Attention where only looking into the context can help: mechanisms trained on generated series at equal steps.
 
 `python -m benchmarks.studies.context --output benchmarks/records/context/losses.csv` trains what is missing, and scores
-each mechanism on the same series by the length of the look-back, with 95 % intervals over series.
+each mechanism on the same series by the length of the look-back, with 95 % intervals over series. `curves.csv` beside
+it gets the validation losses while they train, and `losses.png` shows both.
 """
 
 import argparse
@@ -33,7 +34,13 @@ SERIES, FIRST, T, H = 2_000, 2**41, 512, 192
 
 STEPS = 1_500
 WORDS = (
-    *("experiment=pretrain", "data.series=20000", f"training.max_steps={STEPS}", "training.progress=false"),
+    *(
+        "experiment=pretrain",
+        "data.series=20000",
+        f"training.max_steps={STEPS}",
+        "training.progress=false",
+        "logger=csv",
+    ),
     *("model.d_model=64", "model.num_heads=4", "model.d_ff=128", "model.encoder_layers=3", "model.decoder_layers=1"),
     *("training.validations_per_epoch=100", "cross_attention=${attention}"),
 )
@@ -60,10 +67,22 @@ def interval(values: np.ndarray) -> tuple[float, float]:
     return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
-def draw(table: pd.DataFrame, path: Path) -> None:
-    """Draw the loss by the length of the look-back, a line for each mechanism."""
+def curve(run: Path, name: str) -> pd.DataFrame:
+    """Return the validation losses of a run by step."""
+    scalars = pd.read_csv(run / "csv" / "version_0" / "metrics.csv")
+    seen = scalars[["step", "val/quantile_loss"]].dropna().rename(columns={"val/quantile_loss": "loss"})
+    return seen.assign(attention=name, step=seen["step"] + 1)
+
+
+def draw(table: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
+    """Draw the loss while the mechanisms train, and their loss by the length of the look-back."""
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+        figure, (left, axes) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+        for name, rows in curves.groupby("attention", sort=False):
+            left.plot(rows["step"], rows["loss"], label=str(name))
+        left.set_ylim(top=float(curves["loss"][curves["step"] > STEPS // 10].max()))
+        left.set_xlabel("training steps")
+        left.set_ylabel("quantile loss of validation")
         for place, (name, rows) in enumerate(table.groupby("attention", sort=False)):
             x = np.arange(len(rows)) + 0.06 * (place - 1.5)
             errors = [rows["loss"] - rows["low"], rows["high"] - rows["loss"]]
@@ -86,13 +105,14 @@ def main() -> None:
     ]
     values = draw_pool(0, range(FIRST, FIRST + SERIES), T + H).values
     output.parent.mkdir(parents=True, exist_ok=True)
+    beside = output.with_name("curves.csv")
     for name in MECHANISMS:
         if any(row["attention"] == name for row in rows):
             continue
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
             words = [*WORDS, f"attention={name}"]
             run, result = train(Settings.parse(composed(compose_words(words), words)), folder=Path(folder) / "run")
-            network = run.load_model()
+            network, seen = run.load_model(), curve(run.path, name)
         for length in LENGTHS:
             each = losses(network, values.view(SERIES, T + H), length).numpy()
             low, high = interval(each)
@@ -100,9 +120,11 @@ def main() -> None:
             row |= {"steps": STEPS, "step_ms": result["speed"]["step_ms_p50"], "series": SERIES, "seed": 1}
             rows.append(row | {"commit": commit(), "machine": device_name(torch.device("cpu"))})
             print(rows[-1], flush=True)
-        with output.open("wb") as file:
-            write_frame(file, pd.DataFrame(rows).round(5), index=False)
-    draw(pd.DataFrame(rows), output.with_suffix(".png"))
+        curves = pd.concat([*([pd.read_csv(beside)] if beside.is_file() else []), seen])
+        for path, content in ((output, pd.DataFrame(rows)), (beside, curves)):
+            with path.open("wb") as file:
+                write_frame(file, content.round(5), index=False)
+    draw(pd.DataFrame(rows), pd.read_csv(beside), output.with_suffix(".png"))
 
 
 if __name__ == "__main__":
