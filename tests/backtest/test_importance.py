@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from forecast.backtest.__main__ import main
-from forecast.backtest.importance import _alike, _Donors, _exchanged, input_sentences, inputs_that_matter
+from forecast.backtest.importance import _alike, _Donors, _exchanged, draw_inputs, input_sentences, inputs_that_matter
 from forecast.common.errors import InputError
 from forecast.model.original_units import Context, stack
 from forecast.predict.explanation import Explained
@@ -112,6 +112,11 @@ def test_the_sentences_say_what_matters_and_what_does_not() -> None:
         "(95 % interval -0.3 to +0.5 %).",
         "x: exchanged, the MAE changes by +10.0 %; too few origins for an interval.",
     ]
+
+
+def test_a_name_with_dollar_signs_is_drawn_as_it_is() -> None:
+    table = pd.DataFrame({"input": ["cost in $\\frac$", "wind"], "rise": [2.0, 1.0], "low": [1.0, 0.0], "mae": 4.0})
+    assert draw_inputs(table.assign(high=table["rise"] + 1)).startswith(b"\x89PNG")
 
 
 def test_origins_at_different_hours_are_refused_with_a_cure(tiny_run: TinyRun) -> None:

@@ -73,6 +73,15 @@ def test_errors_of_several_series_are_in_units_of_each() -> None:
     assert own.tables("h")["series"]["mae"].to_numpy() == pytest.approx(1 / np.arange(4).std())
 
 
+def test_errors_of_a_constant_series_keep_its_own_unit() -> None:
+    table = made(series=("load", "oil"))
+    table.loc[table["series"] == "oil", "truth"] = 5.0
+    table["value"] = table["truth"] + 1
+    scores = Errors.of(table).tables("h")["series"]["mae"]
+    assert scores["oil"] == 1
+    assert scores["load"] == pytest.approx(1 / np.arange(4).std())
+
+
 def test_the_overlap_counts_origins_that_share_a_time() -> None:
     assert Errors.of(made()).overlap == 1
     assert Errors.of(made(horizon=49)).overlap == 3

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from forecast.benchmark.__main__ import main
-from forecast.benchmark.latency import Form, rows_of
+from forecast.benchmark.latency import Form, rows_of, table_of
 from forecast.predict import exported as extra
+from forecast.runs.run import Architecture, Run
 from tests.conftest import TinyRun
 from tests.support.small import read_rows
 
@@ -69,6 +70,11 @@ def test_a_form_without_its_packages_is_skipped_with_a_reason(
     assert 'pip install -e ".[export]"' in onnx["skipped"]
     assert eager["p50_ms"]
     assert "onnx, batch 1: " in (tmp_path / "latency.md").read_text(encoding="utf-8")
+
+
+def test_the_title_counts_targets_and_past_covariates(tiny_run: TinyRun) -> None:
+    architecture = Architecture.from_dict(Run.open(tiny_run.path).manifest()["architecture"])
+    assert table_of([], architecture).title == "48 steps of 3 channels to 12 of 2"
 
 
 def test_percentiles_are_over_all_passes() -> None:
