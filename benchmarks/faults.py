@@ -22,6 +22,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.published.record import add_row, read_rows
+from forecast.common.errors import InputError
 from forecast.common.files import replacing
 from forecast.common.spreadsheet import write_frame
 
@@ -243,7 +244,9 @@ def found_together(
             found |= found_together(together[:half], program, workers, stages)
             found |= found_together(together[half:], program, workers, stages)
         elif unended:
-            found[together[0]] = f"exit code {unended[0]}"
+            healthy = [_run(["-n", str(workers), *words], program)[0] for words in stages]
+            if all(code in (0, 1, NO_TESTS) for code in healthy):
+                found[together[0]] = f"exit code {unended[0]}"
         else:
             found |= _each_alone(together, [test for _, tests in ended for test in tests], program)
         done = found if any(fault in found for fault in together) else together  # a fault may hide another
@@ -257,8 +260,10 @@ def _each_alone(faults: Sequence[Fault], failed: Sequence[str], program: Path) -
     if not tests:
         return {}
     code, again = _run(["-n", "0", *tests], program)
+    if code not in (0, 1):
+        raise InputError(f"{len(tests)} tests that failed with faults end with exit code {code} without one")
     unsteady = {test.partition("[")[0] for test in again}
-    steady = [test for test in tests if test not in unsteady] if code in (0, 1) else []
+    steady = [test for test in tests if test not in unsteady]
     found: dict[Fault, str] = {}
     for fault in faults if steady else ():
         with planted([fault], program):

@@ -42,6 +42,8 @@ def write_weights(run: Run, folder: Path) -> None:
     if result is None or result["config"]["data"]["source"] != "generated":
         raise InputError(f"{run.path}: is not a finished experiment=pretrain")
     config, speed = result["config"], result["speed"]
+    if config["data"].get("drivers", 0) or config["data"].get("channels", 1) > 1:
+        raise InputError(f"{run.path}: has drivers or channels: the weights of the package read one column alone")
     stage: dict[str, Any] = {
         "command": command_of(config),
         "commit": result["commit"],

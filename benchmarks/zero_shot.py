@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from benchmarks.published.tasks import LEVELS, TASKS, Floats, data_folder, seaso
 from forecast.common.cli import finish
 from forecast.predict.forecast import Question
 from forecast.predict.zero_shot import forecast_columns
+from forecast.pretrained import mixture as mixed_by
 from forecast.pretrained.weights import FOLDER, Pretrained, open_pretrained
 from forecast.runs.results import commit, device_name
 
@@ -30,6 +32,9 @@ RECORD = Path(__file__).parent / "records" / "published" / "zero_shot.csv"
 
 BEFORE = 10
 """Windows before the published ones."""
+
+UPRIGHT = "network, upright"
+"""The network without the mirror image of the series, scored before the published windows alone."""
 
 LEAST = 24
 """Fewest rows before a window."""
@@ -124,8 +129,13 @@ def forecasts(
         lower, upper = found[..., 1::2], found[..., 2::2]
         return np.concatenate([lower, found[..., :1], upper[..., ::-1]], -1)
 
+    def upright(past: Floats) -> Floats:
+        with mock.patch.object(mixed_by, "_mirrored", mixed_by._rolled):
+            return alone(past)
+
     yield "network", alone
     yield "mixture", mixture
+    yield UPRIGHT, upright
 
 
 def run(names: Sequence[str], part: str, folder: Path, record: Path) -> None:
@@ -137,7 +147,7 @@ def run(names: Sequence[str], part: str, folder: Path, record: Path) -> None:
         mine = done[(done.task == name) & (done.part == part) & (done.weights == weights)]
         table: Table | None = None
         note: list[str] = []
-        for kind in ("network", "mixture"):
+        for kind in ("network", "mixture", *((UPRIGHT,) if part == "before" else ())):
             if kind in set(mine.forecast):
                 continue
             table = TABLES[name]() if table is None else table

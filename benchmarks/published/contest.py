@@ -107,7 +107,7 @@ def lengths(task: Task, rows: int, series: int, steps: int, *, started: bool = F
     newest tenth of the rows is for validation, or two and a half horizons, if training keeps three windows; there is no
     test split. A training step has about 180 windows of single series, or 32 windows. Up to 600 windows are validated,
     from each step of a season, ten times in a run of `steps` steps, or of `EPOCHS` passes if that is less. A training
-    that is `started` from the pretrained network has its look-back and its patches.
+    that is `started` from the pretrained network has its look-back and its patches, and half the steps.
     """
     look_back = STARTED_LOOK_BACK if started else _look_back(task, rows)
     most = rows - look_back - task.horizon - 2
@@ -117,7 +117,7 @@ def lengths(task: Task, rows: int, series: int, steps: int, *, started: bool = F
     patch = task.season // (4 if task.known else 2)
     least = max(1, validation // 600)
     stride = next(rows for rows in range(least, least + task.season + 1) if math.gcd(rows, task.season) == 1)
-    steps = min(steps, math.ceil(EPOCHS * windows / batch))
+    steps = min(steps, math.ceil(EPOCHS * windows / batch)) // (2 if started else 1)
     return (
         f"training.max_steps={steps}",
         f"context_length={look_back}",
@@ -182,7 +182,7 @@ class Entry:
         data = task.words(self.table.iloc[:end], self._past(end))
         series = len(task.targets(self.table))
         started = bool(recipe.starts) and self.members[seed][-len(recipe.starts) :] == recipe.starts
-        steps = _steps(recipe, task, series) // (2 if started else 1)
+        steps = _steps(recipe, task, series)
         fitted = lengths(task, end, series, steps, started=started) if steps else ()
         seeds = [f"seed={seed}"] if len(self.members) > 1 else []
         words = () if recipe.retrains and end < FEW_ROWS else (*recipe.words, *self.members[seed])
@@ -211,6 +211,12 @@ class Entry:
             return []
         return [(end, seed) for end in dict.fromkeys(self.trainings.values()) for seed in self.members]
 
+    @property
+    def untrained_words(self) -> list[str]:
+        """Words of the command that forecasts the first window without a training."""
+        words = ["-m", "forecast.predict", "--run", "pretrained", "--input", str(self._past(min(self.trainings)))]
+        return [*words, "--horizon", str(self.task.horizon), "--levels", *map(str, INTERVALS)]
+
     def train(self) -> None:
         """Train on the rows before each end, unless that was done.
 
@@ -221,7 +227,7 @@ class Entry:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         jobs = self.jobs
-        for end in dict.fromkeys(end for end, _ in jobs):
+        for end in dict.fromkeys(end for end, _ in jobs) if jobs else self.trainings:
             _write(self._past(end), self.table.iloc[:end])
         lanes = self.lanes
         in_lanes([partial(self._train_in_turn, jobs[lane::lanes], lane) for lane in range(lanes)])
@@ -345,7 +351,7 @@ def row_of(entry: Entry) -> Row:
     results = [
         read_json(run / RESULT) for end in dict.fromkeys(end for end, _ in entry.jobs) for run in entry.runs(end)
     ]
-    words = ["train.py", *entry.words(*entry.jobs[0])] if results else untrained_words(entry.task)
+    words = ["train.py", *entry.words(*entry.jobs[0])] if results else entry.untrained_words
     return {
         "task": entry.task.name,
         "recipe": entry.name,
@@ -361,9 +367,3 @@ def row_of(entry: Entry) -> Row:
         "machine": ", ".join(sorted({str(result["device"]) for result in results})) or device_name(torch.device("cpu")),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def untrained_words(task: Task) -> list[str]:
-    """Return the words of the command that forecasts a file without a training."""
-    levels = map(str, INTERVALS)
-    return [*("-m", "forecast.predict", "--run", "pretrained"), *("--horizon", str(task.horizon)), "--levels", *levels]

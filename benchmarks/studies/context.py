@@ -107,8 +107,9 @@ def main() -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     beside = output.with_name("curves.csv")
     for name in MECHANISMS:
-        if any(row["attention"] == name for row in rows):
+        if any(row["attention"] == name for row in rows) and beside.is_file():
             continue
+        rows = [row for row in rows if row["attention"] != name]
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
             words = [*WORDS, f"attention={name}"]
             run, result = train(Settings.parse(composed(compose_words(words), words)), folder=Path(folder) / "run")

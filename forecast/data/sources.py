@@ -62,6 +62,19 @@ class Source:
         return [*self.targets, *(name for name in self.roles.past if name not in self.series.labels)]
 
 
+def _check_drawn(config: DataSettings) -> None:
+    """Raise InputError for roles or a calendar of generated series: the drawing says what their columns are."""
+    roles = config.roles
+    given: dict[str, object] = {"data.targets": roles.targets, PAST: roles.past, KNOWN: roles.known}
+    given |= {"data.calendar": config.calendar is None or config.calendar, "data.holidays": config.holidays}
+    for name, value in given.items():
+        if value:
+            raise InputError(
+                f"{name}: generated series have channels, drivers and no dates: leave it out, or set data.channels and "
+                "data.drivers"
+            )
+
+
 def load_source(
     config: DataSettings,
     too_few: Callable[[int], str | None] = lambda rows: None,
@@ -88,6 +101,7 @@ def load_source(
         from forecast.data.generated.windows import driver_names, held_table  # here: they import torch
 
         frame = held_table(config.seed, config.rows, config.channels, config.drivers)
+        _check_drawn(config)
         roles = replace(roles, known=driver_names(config.drivers))
         series = series_from_frame(frame, roles, reading, source="the generated series")
     elif sent is not None:

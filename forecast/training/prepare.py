@@ -180,8 +180,10 @@ class GeneratedData(ForecastData):
         """Return the series of training, with drivers in the unit of the encoder."""
         ours = self.settings
         pool = draw_pool(ours.seed, range(ours.series), ours.rows, ours.channels, ours.drivers)
-        drivers = self.encoder.dense(pd.DataFrame(pool.drivers.numpy(), columns=driver_names(ours.drivers)))
-        return pool._replace(drivers=torch.from_numpy(drivers))
+        for part in pool.drivers.split(2**20):  # in its place: all of it in float64 may not fit
+            scaled = self.encoder.dense(pd.DataFrame(part.numpy(), columns=driver_names(ours.drivers)))
+            part.copy_(torch.from_numpy(scaled))
+        return pool
 
     def to(self, device: torch.device) -> None:
         """Move the tables of all splits to `device`."""

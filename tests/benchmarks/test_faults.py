@@ -100,6 +100,11 @@ def test_a_fault_that_stops_a_stage_is_found_among_others(tmp_path: Path, monkey
     assert found_together([ONE, TWO], tmp_path, 1, LATER) == {ONE: "a", TWO: "exit code 124"}
 
 
+def test_a_stage_that_stops_without_a_fault_finds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant_in(tmp_path, monkeypatch, **{"--hang": (["-m", "slow"], "x")})
+    assert found_together([ONE, TWO], tmp_path, 1, LATER) == {}
+
+
 def test_a_test_that_fails_without_a_fault_finds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant_in(tmp_path, monkeypatch, unsteady=(["-m", "slow"], "x"))
     assert found_together([ONE, TWO], tmp_path, 1, LATER) == {}

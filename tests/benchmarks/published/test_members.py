@@ -52,4 +52,4 @@ def test_each_training_and_their_mean_have_a_row(tmp_path: Path, monkeypatch: py
     assert [one["member"], two["member"], mean["member"]] == ["seed=1", "seed=2", "mean"]
     losses = [float(str(row["SQL"])) for row in (one, two, mean)]
     assert losses[0] != losses[1]
-    assert losses[2] <= max(losses)
+    assert losses[2] <= (losses[0] + losses[1]) / 2 + 1e-4  # the loss is convex

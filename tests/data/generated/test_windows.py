@@ -118,6 +118,19 @@ def test_drivers_are_known_inputs_and_channels_are_targets() -> None:
     assert torch.equal(train.values, own.values)
 
 
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("data.known_covariates=[value_2]", "data.past_covariates=[driver_1]", "data.targets=[value_2]"),
+        *("data.calendar=[hour_of_day]", "data.calendar=null", "data.holidays=DE"),
+    ],
+)
+def test_roles_and_a_calendar_of_generated_series_are_refused(word: str) -> None:
+    config = Settings.parse(compose(*WORDS, "data.channels=2", "data.drivers=1", word)).data
+    with pytest.raises(InputError, match=rf"{word.partition('=')[0]}: generated series have channels, drivers"):
+        load_source(config)
+
+
 opened: list[str] | None = None
 
 
