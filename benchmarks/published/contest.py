@@ -39,9 +39,9 @@ class Recipe:
     task with fewer than `FEW_ROWS` rows, with the default loss and its caution instead of `words`: so few rows select
     no quantiles.
 
-    `starts` are the words of another training beside each, with half the steps. It begins with the pretrained network,
-    which reads 512 rows in patches of its own. Tasks with fewer than `FEW_ROWS` rows are then forecast without a
-    training.
+    `starts` are the words of a training that begins with the pretrained network, with half the steps: its look-back is
+    512 rows, and its patches are its own. It reads no columns known ahead: tasks with some have no such start. Tasks
+    with fewer than `FEW_ROWS` rows are then forecast without a training.
     """
 
     words: tuple[str, ...] = ()
@@ -63,6 +63,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "started": Recipe(
         ("experiment=general",),
+        seeds=2,
         variants=("model.response_width=64", "model.response_width=0"),
         steps=2000,
         starts=("start_from=pretrained",),
@@ -167,23 +168,27 @@ class Entry:
         """The words of each averaged training, by the number that is its seed."""
         recipe = self.recipe
         variants = [(word,) for word in recipe.variants] if self.task.known and recipe.variants else [()]
-        starts = [(), recipe.starts] if recipe.starts else [()]
-        each = [(*variant, *start) for variant in variants for start in starts for _ in range(recipe.seeds)]
+        start = recipe.starts if self.begins else ()
+        each = [(*variant, *start) for variant in variants for _ in range(recipe.seeds)]
         return dict(enumerate(each, start=1))
+
+    @property
+    def begins(self) -> bool:
+        """Whether the trainings begin with the pretrained network."""
+        return bool(self.recipe.starts) and not self.task.known
 
     @property
     def untrained(self) -> bool:
         """Whether the task is forecast without a training."""
-        return bool(self.recipe.starts) and self.task.cutoffs(self.table)[0] < FEW_ROWS
+        return self.begins and self.task.cutoffs(self.table)[0] < FEW_ROWS
 
     def words(self, end: int, seed: int) -> list[str]:
         """Return the overrides of the training with this seed on the rows before `end`."""
         task, recipe = self.task, self.recipe
         data = task.words(self.table.iloc[:end], self._past(end))
         series = len(task.targets(self.table))
-        started = bool(recipe.starts) and self.members[seed][-len(recipe.starts) :] == recipe.starts
         steps = _steps(recipe, task, series)
-        fitted = lengths(task, end, series, steps, started=started) if steps else ()
+        fitted = lengths(task, end, series, steps, started=self.begins) if steps else ()
         seeds = [f"seed={seed}"] if len(self.members) > 1 else []
         words = () if recipe.retrains and end < FEW_ROWS else (*recipe.words, *self.members[seed])
         return [*data, *words, *fitted, *seeds]

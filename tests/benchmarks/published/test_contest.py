@@ -182,19 +182,21 @@ def test_variants_are_trained_where_columns_are_known_ahead(monkeypatch: pytest.
     ]
 
 
-def test_a_start_is_trained_beside_each_variant_in_half_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_from_the_start_has_its_look_back_and_half_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     variants, starts = ("model.response_width=8", "model.response_width=0"), ("start_from=pretrained",)
-    monkeypatch.setitem(contest.RECIPES, "starts", Recipe(variants=variants, steps=100, starts=starts))
+    monkeypatch.setitem(contest.RECIPES, "starts", Recipe(seeds=2, variants=variants, steps=100, starts=starts))
     rows = pd.concat([table()] * 3)
-    entry = Entry(TASK, rows, "starts", Path())
-    words = [entry.words(1400, seed) for seed in entry.members]
-    begins = ["start_from=pretrained" in each for each in words]
-    assert begins == [False, True, False, True]
-    for each, started in zip(words, begins, strict=True):
-        assert f"training.max_steps={50 if started else 100}" in each
-        assert ("context_length=512" in each) == started
-        assert any(word.startswith("model.patch_length=") for word in each) != started
-    assert [each[-1] for each in words] == [f"seed={seed}" for seed in (1, 2, 3, 4)]
+    started = Entry(replace(TASK, known=()), rows, "starts", Path())
+    known = Entry(TASK, rows, "starts", Path())
+    assert (len(started.members), len(known.members)) == (2, 4)
+    for entry, begins in ((started, True), (known, False)):
+        for seed in entry.members:
+            words = entry.words(1400, seed)
+            assert words[-1] == f"seed={seed}"
+            assert ("start_from=pretrained" in words) == begins
+            assert f"training.max_steps={50 if begins else 100}" in words
+            assert ("context_length=512" in words) == begins
+            assert any(word.startswith("model.patch_length=") for word in words) != begins
 
 
 def test_a_recipe_with_a_start_forecasts_few_rows_without_training(
