@@ -1,8 +1,8 @@
 """Attention where only looking into the context can help: mechanisms trained on generated series at equal steps.
 
-`python -m benchmarks.studies.context --output benchmarks/records/context/losses.csv` trains what is missing, and scores
-each mechanism on the same series by the length of the look-back, with 95 % intervals over series. `curves.csv` beside
-it gets the validation losses while they train, and `losses.png` shows both.
+`python -m benchmarks.studies.context --output benchmarks/records/context/losses.csv` trains what is missing. Each is
+scored on the same series by the length of the look-back, with 95 % intervals over series. `curves.csv` beside it gets
+the validation losses while they train, and `losses.png` shows both.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import torch
 from matplotlib import pyplot as plt
 
 from forecast.common.configuration import compose_words
+from forecast.common.files import read_json, write_json
 from forecast.common.spreadsheet import write_frame
 from forecast.data.generated.windows import draw_pool
 from forecast.evaluation.metrics import loss_by_name
@@ -31,6 +32,8 @@ MECHANISMS = ("full", "probsparse", "linear", "mean")
 LENGTHS = (32, 64, 128, 256, 512)
 SERIES, FIRST, T, H = 2_000, 2**41, 512, 192
 """Scored series, the number of the first, and the lengths of a window."""
+
+FOLDER, LOSSES = Path("outputs/context"), "losses.npy"
 
 STEPS = 1_500
 WORDS = (
@@ -67,30 +70,58 @@ def interval(values: np.ndarray) -> tuple[float, float]:
     return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
-def curve(run: Path, name: str) -> pd.DataFrame:
+def curve(run: Path) -> pd.DataFrame:
     """Return the validation losses of a run by step."""
     scalars = pd.read_csv(run / "csv" / "version_0" / "metrics.csv")
     seen = scalars[["step", "val/quantile_loss"]].dropna().rename(columns={"val/quantile_loss": "loss"})
-    return seen.assign(attention=name, step=seen["step"] + 1)
+    return seen.assign(step=seen["step"] + 1)
+
+
+def trained(name: str, values: torch.Tensor, place: Path) -> None:
+    """Train a mechanism; write its loss (lengths, S) on each series, its curve and facts of the run into a folder."""
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        words = [*WORDS, f"attention={name}"]
+        run, result = train(Settings.parse(composed(compose_words(words), words)), folder=Path(folder) / "run")
+        network, seen = run.load_model(), curve(run.path)
+    each = torch.stack([losses(network, values.view(SERIES, T + H), length) for length in LENGTHS])
+    place.mkdir(parents=True, exist_ok=True)
+    seen.to_csv(place / "curve.csv", index=False)
+    facts = {"step_ms": result["speed"]["step_ms_p50"], "commit": commit()}
+    write_json(place / "facts.json", facts | {"machine": device_name(torch.device("cpu"))})
+    np.save(place / LOSSES, each.numpy())
+
+
+def rows_of(folder: Path) -> pd.DataFrame:
+    """Return a row for each mechanism and length: the loss, and its difference from full attention, with intervals."""
+    full, rows = np.load(folder / MECHANISMS[0] / LOSSES), []
+    for name in MECHANISMS:
+        own, facts = np.load(folder / name / LOSSES), read_json(folder / name / "facts.json")
+        for length, each, same in zip(LENGTHS, own, full, strict=True):
+            (low, high), (least, most) = interval(each), interval(each - same)
+            row = {"attention": name, "look_back": length, "loss": each.mean(), "low": low, "high": high}
+            row |= {"from_full": (each - same).mean(), "from_full_low": least, "from_full_high": most}
+            rows.append(row | {"steps": STEPS, "series": SERIES, "seed": 1} | facts)
+    return pd.DataFrame(rows)
 
 
 def draw(table: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
-    """Draw the loss while the mechanisms train, and their loss by the length of the look-back."""
+    """Draw the loss while the mechanisms train, and their distance from full attention by look-back."""
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
-        figure, (left, axes) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
         for name, rows in curves.groupby("attention", sort=False):
             left.plot(rows["step"], rows["loss"], label=str(name))
         left.set_ylim(top=float(curves["loss"][curves["step"] > STEPS // 10].max()))
         left.set_xlabel("training steps")
         left.set_ylabel("quantile loss of validation")
-        for place, (name, rows) in enumerate(table.groupby("attention", sort=False)):
-            x = np.arange(len(rows)) + 0.06 * (place - 1.5)
-            errors = [rows["loss"] - rows["low"], rows["high"] - rows["loss"]]
-            axes.errorbar(x, rows["loss"], yerr=errors, label=str(name), marker="o", capsize=2)
-        axes.set_xticks(range(len(LENGTHS)), [str(length) for length in LENGTHS])
-        axes.set_xlabel("steps of the look-back")
-        axes.set_ylabel("quantile loss")
-        axes.legend(frameon=False)
+        left.legend(frameon=False)
+        for place, (_, rows) in enumerate(table.groupby("attention", sort=False)):
+            share = 100 / table["loss"][: len(LENGTHS)].to_numpy()  # the loss of full attention
+            middle = share * rows["from_full"]
+            ends = [middle - share * rows["from_full_low"], share * rows["from_full_high"] - middle]
+            right.errorbar(np.arange(len(rows)) + 0.06 * (place - 1.5), middle, yerr=ends, marker="o", capsize=2)
+        right.set_xticks(range(len(LENGTHS)), [str(length) for length in LENGTHS])
+        right.set_xlabel("steps of the look-back")
+        right.set_ylabel("loss above that of full attention, %")
         figure.savefig(path, dpi=110)
         plt.close(figure)
 
@@ -98,34 +129,22 @@ def draw(table: pd.DataFrame, curves: pd.DataFrame, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True)
-    output: Path = parser.parse_args().output
-    rows: list[dict[str, object]] = [
-        {str(name): value for name, value in row.items()}
-        for row in (pd.read_csv(output).to_dict("records") if output.is_file() else [])
-    ]
+    parser.add_argument(
+        "--folder", type=Path, default=FOLDER, help="what each mechanism reached (default: %(default)s)"
+    )
+    options = parser.parse_args()
     values = draw_pool(0, range(FIRST, FIRST + SERIES), T + H).values
-    output.parent.mkdir(parents=True, exist_ok=True)
-    beside = output.with_name("curves.csv")
     for name in MECHANISMS:
-        if any(row["attention"] == name for row in rows) and beside.is_file():
-            continue
-        rows = [row for row in rows if row["attention"] != name]
-        with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
-            words = [*WORDS, f"attention={name}"]
-            run, result = train(Settings.parse(composed(compose_words(words), words)), folder=Path(folder) / "run")
-            network, seen = run.load_model(), curve(run.path, name)
-        for length in LENGTHS:
-            each = losses(network, values.view(SERIES, T + H), length).numpy()
-            low, high = interval(each)
-            row = {"attention": name, "look_back": length, "loss": float(each.mean()), "low": low, "high": high}
-            row |= {"steps": STEPS, "step_ms": result["speed"]["step_ms_p50"], "series": SERIES, "seed": 1}
-            rows.append(row | {"commit": commit(), "machine": device_name(torch.device("cpu"))})
-            print(rows[-1], flush=True)
-        curves = pd.concat([*([pd.read_csv(beside)] if beside.is_file() else []), seen])
-        for path, content in ((output, pd.DataFrame(rows)), (beside, curves)):
-            with path.open("wb") as file:
-                write_frame(file, content.round(5), index=False)
-    draw(pd.DataFrame(rows), pd.read_csv(beside), output.with_suffix(".png"))
+        if not (options.folder / name / LOSSES).is_file():
+            trained(name, values, options.folder / name)
+            print(name, flush=True)
+    table = rows_of(options.folder)
+    curves = pd.concat([pd.read_csv(options.folder / name / "curve.csv").assign(attention=name) for name in MECHANISMS])
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    for path, content in ((options.output, table), (options.output.with_name("curves.csv"), curves)):
+        with path.open("wb") as file:
+            write_frame(file, content.round(5), index=False)
+    draw(table, curves, options.output.with_suffix(".png"))
 
 
 if __name__ == "__main__":
