@@ -65,7 +65,7 @@ def _task(name: str) -> Table:
     table = task.table(data_folder())
     values = table[task.targets(table)].to_numpy(dtype=np.float64)
     values = np.where(values < task.floor, np.nan, values)
-    frequency = str(table.index.to_series()[:20].dt.freq)
+    frequency = str(pd.infer_freq(pd.DatetimeIndex(table.index[:20])))
     return Table(name, values, frequency, task.horizon, task.windows, task.season)
 
 
