@@ -36,7 +36,8 @@ FILE |= {"delimiter", "decimal", "thousands", "encoding", "header_row", "skip_fo
 FILE |= {"holidays_column", "id_columns", "id_embedding", "split_by", "least_context", "short_series"}
 FILE |= {"resample", "aggregate", "snap", "bounds", "whole_numbers"}
 WINDOWS = {"kind", "windows", "window_look_back", "window_horizon", "types", "distance", "unit", "noise", "seed"}
-ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "generated": {"series", "rows", "seed"}, "file": FILE}
+GENERATED_KEYS = {"series", "rows", "seed", "channels", "drivers"}
+ONLY = {"synthetic": {"rows", "seed"}, "diagnostic": WINDOWS, "generated": GENERATED_KEYS, "file": FILE}
 
 
 @pytest.fixture
