@@ -100,8 +100,8 @@ def load_source(
     elif config.source == GENERATED:
         from forecast.data.generated.windows import driver_names, held_table  # here: they import torch
 
-        frame = held_table(config.seed, config.rows, config.channels, config.drivers)
         _check_drawn(config)
+        frame = held_table(config.seed, config.rows, config.channels, config.drivers)
         roles = replace(roles, known=driver_names(config.drivers))
         series = series_from_frame(frame, roles, reading, source="the generated series")
     elif sent is not None:
