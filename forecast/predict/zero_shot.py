@@ -21,7 +21,7 @@ from forecast.evaluation.limits import Limits
 from forecast.overview.understanding import Understanding, understand, words_of
 from forecast.predict.answer import seasonal_naive
 from forecast.predict.forecast import Forecast, PanelForecast, Question
-from forecast.pretrained.mixture import Mixture, Table, choose
+from forecast.pretrained.mixture import EVERY, Mixture, Table, choose
 from forecast.pretrained.weights import Pretrained, open_pretrained
 from forecast.tables.files import Upload
 from forecast.tables.formats.frames import as_frame
@@ -156,8 +156,9 @@ def forecast_columns(
     calibration.check(question.quantiles)
     length = pretrained.architecture.sizes.context_length
     with torch.inference_mode():
-        mixture = choose(pretrained.network, table, horizon, length) if mixes else Mixture(pretrained.network, horizon)
-        found = mixture.quantiles(*table.windows([len(values)], length)).double()
+        alone = Mixture.of_network(pretrained.network, horizon, length)
+        mixture = choose(pretrained.network, table, horizon, length) if mixes else alone
+        found = mixture.quantiles(*table.windows([len(values)], EVERY * length)).double()
     found = found * torch.from_numpy(scale)[:, None] + torch.from_numpy(mean)[:, None]
     limits = Limits.fit(values, seasonal_period(frequency), np.isfinite(values))
     found = found.clamp(limits.lower[:, None], limits.upper[:, None])

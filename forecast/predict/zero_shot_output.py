@@ -87,8 +87,7 @@ class ZeroShotOutcome:
             "program": program_version(),
             "models": [{"path": "pretrained", "weights_sha256": found.pretrained.card["sha256"]}],
             "mixture": {
-                name: round(share, 4)
-                for name, share in zip(("network", *found.mixture.names), found.mixture.shares, strict=True)
+                name: round(share, 4) for name, share in zip(found.mixture.names, found.mixture.shares, strict=True)
             },
             "earlier_forecasts": found.mixture.origins,
             "input": {"file": self.source.name, "sha256": self.hashes.get(self.source)},

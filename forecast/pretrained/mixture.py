@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -33,8 +34,20 @@ RIDGE_ROWS = 4
 RIDGE_OPERATIONS = 5e9
 """Most multiplications of its fit."""
 
-OWN_PRIOR = 12.0
+OWN_PRIOR = 4.0
 """The same number for the weights of a series beside those of all series."""
+
+SHARPNESS = 2.0
+"""Weights that were tried count in proportion to their loss to the power -SHARPNESS · n, of n origins.
+
+So they are averaged, as models are by their likelihood, and the luck of a few origins chooses nothing alone.
+"""
+
+EVERY = 2
+"""The network also forecasts each step from every `EVERY`-th step before it: a longer past, seen less often."""
+
+LEAST_LOSS = 1e-9
+"""Smallest quantile loss that is told from 0, in deviations of a series."""
 
 STEP = 0.25
 """Distance between the weights that are tried."""
@@ -87,6 +100,15 @@ def _rolled(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> 
     return torch.cat(blocks, 1)[:, :horizon]
 
 
+def spaced_quantiles(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> Tensor:
+    """Return the network's quantiles (B, h, C, K) of look-backs (B, 2 · T, C), of which each step sees every second."""
+    steps = -(-horizon // EVERY)
+    each = [
+        network_quantiles(network, past[:, phase::EVERY], observed[:, phase::EVERY], steps) for phase in range(EVERY)
+    ]
+    return torch.stack(each, 2).flatten(1, 2)[:, :horizon]
+
+
 @dataclass(frozen=True)
 class Table:
     """The z-scores (N, C) of a table, float32, 0 where not `observed` (N, C), and its seasons in steps."""
@@ -110,84 +132,95 @@ class Table:
         return torch.where(self.observed[rows] & there, self.values[rows], torch.nan)
 
 
+Point = Callable[[Tensor, Tensor], Tensor]
+"""From look-backs (B, 2 · T, C) and where they were measured to a point forecast (B, h, C)."""
+
 Part = Callable[[Tensor, Tensor], Tensor]
-"""From look-backs (B, T, C) and where they were measured to a point forecast (B, h, C)."""
+"""From the same to quantiles (B, h, C, K)."""
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """The quantiles of a network and of point forecasts with the quantiles of their errors, averaged by weights.
+    """The quantiles of several forecasts, averaged by weights.
 
-    `weights` (C, 1 + P) are those of the network and of each part of `names`, for each series. `offsets` (h, K) of each
-    part are the quantiles of its errors, relative to the spread of the window. `margins` (K,) move the quantiles, in
-    the same unit, so that they cover what they should. `origins` is the number of earlier forecasts behind them.
+    `weights` (C, P) are those of each part of `names`, for each series. `margins` (K,) move the quantiles, in units of
+    the spread of the newest `length` steps, so that they cover what they should. `origins` is the number of earlier
+    forecasts behind them.
     """
 
-    network: Informer
-    horizon: int
-    names: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
-    offsets: tuple[Tensor, ...] = ()
+    length: int
+    names: tuple[str, ...]
+    parts: tuple[Part, ...]
     weights: Tensor = field(default_factory=lambda: torch.ones(1, 1))
     origins: int = 0
     margins: Tensor | None = None
 
+    @classmethod
+    def of_network(cls, network: Informer, horizon: int, length: int) -> "Mixture":
+        """Return the network alone, whose look-back is `length`."""
+        return cls(length, ("pretrained network",), (_upright(network, horizon, length),))
+
     def quantiles(self, past: Tensor, observed: Tensor) -> Tensor:
-        """Return the quantiles (B, h, C, K), rising, of look-backs (B, T, C) and where they were measured."""
-        mixed = self.weights[:, :1] * network_quantiles(self.network, past, observed, self.horizon)
-        for place, (part, offsets) in enumerate(zip(self.parts, self.offsets, strict=True), 1):
-            if (weight := self.weights[:, place, None]).any():
-                mixed = mixed + weight * _with_offsets(part(past, observed), offsets, window_spread(past, observed))
+        """Return the quantiles (B, h, C, K), rising, of look-backs (B, 2 · T, C) and where they were measured."""
+        weighted = zip(self.weights[..., None].unbind(1), self.parts, strict=True)
+        mixed = sum(weight * part(past, observed) for weight, part in weighted if weight.any())
+        assert isinstance(mixed, Tensor)
         if self.margins is None:
             return mixed
-        moved = mixed + window_spread(past, observed)[..., None] * self.margins
+        moved = mixed + _spread(past, observed, self.length)[..., None] * self.margins
         return moved.sort(-1).values
 
     @property
     def shares(self) -> list[float]:
-        """The weights of the network and of each part, the mean over the series."""
+        """The weights of the parts, the mean over the series."""
         return [float(weight) for weight in self.weights.mean(0)]
 
     @property
     def words(self) -> str:
         """The weights in per cent, as text."""
-        named = zip(("pretrained network", *self.names), self.shares, strict=True)
+        named = zip(self.names, self.shares, strict=True)
         return ", ".join(f"{name} {100 * weight:.0f} %" for name, weight in named if weight >= 0.005)
 
 
-def _with_offsets(point: Tensor, offsets: Tensor, spread: Tensor) -> Tensor:
-    return point[..., None] + spread[..., None] * offsets[:, None]
+def _upright(network: Informer, horizon: int, length: int) -> Part:
+    return lambda past, observed: network_quantiles(network, past[:, -length:], observed[:, -length:], horizon)
+
+
+def _spread(past: Tensor, observed: Tensor, length: int) -> Tensor:
+    return window_spread(past[:, -length:], observed[:, -length:])
 
 
 def choose(network: Informer, table: Table, horizon: int, length: int) -> Mixture:
-    """Return the mixture whose quantile loss on earlier origins of the table is lowest; `length` is the look-back."""
+    """Return the mixture whose quantile loss on earlier origins of the table is low; `length` is the look-back."""
     origins = earlier_origins(len(table.values), horizon, table.values.shape[1])
-    alone = Mixture(network, horizon)
+    alone = Mixture.of_network(network, horizon, length)
     if len(origins) < FEWEST_ORIGINS:
         return alone
-    past, observed = table.windows(origins, length)
+    past, observed = table.windows(origins, EVERY * length)
     future = table.futures(origins, horizon)
-    spread = window_spread(past, observed)
-    own = network_quantiles(network, past, observed, horizon)
+    spread = _spread(past, observed, length)
     levels = torch.tensor(network.levels)
-    found = list(_parts(table, origins, horizon, length))
-    offsets = [_offsets((future - part(past, observed)) / spread, levels) for _, part, _ in found]
-    candidates = [
-        own,
-        *(_with_offsets(part(past, observed), each, spread) for (_, part, _), each in zip(found, offsets, strict=True)),
-    ]
+    names = [*alone.names, "the same on every second step"]
+    parts: list[Part] = [*alone.parts, partial(spaced_quantiles, network, horizon=horizon)]
+    candidates = [part(past, observed) for part in parts]
+    for name, earlier, final in _points(table, origins, horizon, length):
+        point = earlier(past, observed)
+        offsets = _offsets((future - point) / spread, levels)
+        names.append(name)
+        parts.append(_with_offsets(final, offsets, length))
+        candidates.append(point[..., None] + spread[..., None] * offsets[:, None])
     weights = _best_weights(candidates, future, levels)
     mixed = sum(weights[:, place, None] * one for place, one in enumerate(candidates))
     assert isinstance(mixed, Tensor)
-    return replace(
-        alone,
-        names=tuple(name for name, _, _ in found),
-        parts=tuple(final for _, _, final in found),
-        offsets=tuple(offsets),
-        weights=weights,
-        origins=len(origins),
-        margins=_margins(mixed, future, spread, levels),
-    )
+    margins = _margins(mixed, future, spread, levels)
+    return Mixture(length, tuple(names), tuple(parts), weights, len(origins), margins)
+
+
+def _with_offsets(point: Point, offsets: Tensor, length: int) -> Part:
+    def quantiles(past: Tensor, observed: Tensor) -> Tensor:
+        return point(past, observed)[..., None] + _spread(past, observed, length)[..., None] * offsets[:, None]
+
+    return quantiles
 
 
 def earlier_origins(rows: int, horizon: int, channels: int) -> list[int]:
@@ -198,8 +231,8 @@ def earlier_origins(rows: int, horizon: int, channels: int) -> list[int]:
     return list(range(rows - horizon, LEAST_PAST - 1, -step))[:most][::-1]
 
 
-def _parts(table: Table, origins: Sequence[int], horizon: int, length: int) -> Iterator[tuple[str, Part, Part]]:
-    """Yield the name of each part, its form for the earlier origins, and that for the end of the table."""
+def _points(table: Table, origins: Sequence[int], horizon: int, length: int) -> Iterator[tuple[str, Point, Point]]:
+    """Yield the name of each point forecast, its form for the earlier origins, and that for the end of the table."""
     for period in table.periods:
         if period <= min(length, origins[0]):
             naive = _naive(period, horizon)
@@ -227,14 +260,14 @@ def _parts(table: Table, origins: Sequence[int], horizon: int, length: int) -> I
         yield "ridge", _linear(ridge), _linear(refit(whole.thinned(ridge.every), ridge))
 
 
-def _naive(period: int, horizon: int) -> Part:
+def _naive(period: int, horizon: int) -> Point:
     def forecast(past: Tensor, observed: Tensor) -> Tensor:
         return forward_fill(past, observed)[:, past.shape[1] - period + torch.arange(horizon) % period]
 
     return forecast
 
 
-def _seasonal(values: Tensor, observed: Tensor, lags: Sequence[int], horizon: int) -> Part:
+def _seasonal(values: Tensor, observed: Tensor, lags: Sequence[int], horizon: int) -> Point:
     """Return a regression of each series (N, C) on its values some seasons before, and on the newest deviation.
 
     What is explained is the change since one season before, by the changes of earlier seasons from it, so that level
@@ -269,7 +302,7 @@ def _seasonal(values: Tensor, observed: Tensor, lags: Sequence[int], horizon: in
     return forecast
 
 
-def _linear(ridge: Ridge) -> Part:
+def _linear(ridge: Ridge) -> Point:
     def forecast(past: Tensor, observed: Tensor) -> Tensor:
         newest = forward_fill(past, observed)[:, -ridge.look_back :]
         mean = newest.mean(1, keepdim=True)
@@ -312,8 +345,8 @@ def _margins(quantiles: Tensor, future: Tensor, spread: Tensor, levels: Tensor) 
 def _best_weights(candidates: Sequence[Tensor], future: Tensor, levels: Tensor) -> Tensor:
     """Return the weights (C, P), non-negative and of sum 1, of a mean with a low quantile loss.
 
-    The best weights of each series are shrunk towards the best ones of all series, and those towards the first
-    candidate, by the number of origins.
+    The weights of each series are shrunk towards those of all series, and those towards the first candidate, by the
+    number of origins. A series counts for all by its losses relative to its lowest.
     """
     steps = round(1 / STEP)
     tried = [cut for cut in itertools.product(range(steps, -1, -1), repeat=len(candidates)) if sum(cut) == steps]
@@ -323,11 +356,13 @@ def _best_weights(candidates: Sequence[Tensor], future: Tensor, levels: Tensor) 
         assert isinstance(mixed, Tensor)
         error = future[..., None] - mixed
         losses.append(torch.maximum(levels * error, (levels - 1) * error).nanmean((0, 1, 3)))
-    loss = torch.stack(losses).nan_to_num(0.0)  # (tried, C)
-    trusted = len(future) / (len(future) + PRIOR)
+    loss = torch.stack(losses).clamp(min=LEAST_LOSS).log()  # (tried, C), NaN for a series of which nothing came
+    relative = (loss - loss.amin(0)).exp().nanmean(1).log().nan_to_num(0.0)
+    count = len(future)
     alone = torch.zeros(len(candidates))
     alone[0] = 1
-    together = trusted * every[loss.mean(1).argmin()] + (1 - trusted) * alone
-    own = every[loss.argmin(0)]
-    share = len(future) / (len(future) + OWN_PRIOR)
-    return share * own + (1 - share) * together
+    trusted = count / (count + PRIOR)
+    together = trusted * torch.softmax(-SHARPNESS * count * relative, 0) @ every + (1 - trusted) * alone
+    own = torch.softmax(-SHARPNESS * count * loss.T, -1) @ every
+    share = count / (count + OWN_PRIOR)
+    return torch.where(own.isnan(), together, share * own + (1 - share) * together)

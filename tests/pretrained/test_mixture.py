@@ -1,6 +1,7 @@
 """The mixture of a forecast without training: what it consists of, and how it is chosen."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_a_seasonal_table_is_forecast_by_its_season() -> None:
     values = torch.sin(torch.arange(600.0) * 2 * math.pi / 12)[:, None]
     chosen = choose(FLAT, table(values), 8, T)  # type: ignore[arg-type]
     assert chosen.shares[0] < 0.2
-    past, observed = table(values).windows([600], T)
+    past, observed = table(values).windows([600], 2 * T)
     truth = torch.sin(torch.arange(600.0, 608.0) * 2 * math.pi / 12)
     assert (chosen.quantiles(past, observed)[0, :, 0, 1] - truth).abs().max() < 0.3
 
@@ -102,7 +103,7 @@ def test_quantiles_that_cover_too_little_move_outwards_and_stay_in_order() -> No
     assert margins[1] == 0
     covered = ((future > own[..., 0] + margins[0]) & (future < own[..., 2] + margins[2])).float().mean()
     assert covered == pytest.approx(0.8, abs=0.03)
-    mixed = Mixture(FLAT, 8, margins=-5 * margins)  # type: ignore[arg-type]
+    mixed = replace(Mixture.of_network(FLAT, 8, T), margins=-5 * margins)  # type: ignore[arg-type]
     found = mixed.quantiles(torch.randn(3, T, 2), torch.ones(3, T, 2, dtype=torch.bool))
     assert (found.diff(dim=-1) >= 0).all()
 
@@ -112,8 +113,29 @@ def test_the_weights_are_those_of_the_lowest_quantile_loss() -> None:
     good, bad = future[..., None] + torch.tensor([-0.1, 0.0, 0.1]), torch.full((30, 8, 1, 3), 9.0)
     far = mixture._best_weights([bad, good], future, torch.tensor(LEVELS))
     assert far[0, 1] > 0.9
-    same = mixture._best_weights([good, good], future, torch.tensor(LEVELS))
-    assert same.tolist() == [[1.0, 0.0]]
+
+
+def test_equal_forecasts_share_the_weight_and_the_network_has_a_little_more() -> None:
+    good = torch.zeros(30, 8, 1, 3)
+    weights = mixture._best_weights([good, good, good], torch.ones(30, 8, 1), torch.tensor(LEVELS))[0]
+    assert weights.sum() == pytest.approx(1)
+    assert weights[1] == pytest.approx(float(weights[2]))
+    assert 0 < weights[0] - weights[1] < 0.05
+
+
+def test_a_series_of_which_nothing_came_has_the_weights_of_the_others() -> None:
+    future = torch.randn(30, 8, 3, generator=torch.Generator().manual_seed(2))
+    good, bad = future[..., None] + torch.tensor([-0.1, 0.0, 0.1]), torch.full((30, 8, 3, 3), 9.0)
+    future[:, :, 2] = torch.nan
+    weights = mixture._best_weights([bad, good.nan_to_num(0)], future, torch.tensor(LEVELS))
+    assert weights[2, 1] > 0.9
+    torch.testing.assert_close(weights.sum(1), torch.ones(3))
+
+
+def test_a_step_that_sees_every_second_one_reads_those_of_its_own_parity() -> None:
+    past = torch.arange(2.0 * T)[None, :, None]
+    found = mixture.spaced_quantiles(FLAT, past, past >= 0, 5)  # type: ignore[arg-type]
+    assert found[0, :, 0, 1].tolist() == [126, 127, 126, 127, 126]  # the last value of each phase
 
 
 def test_each_series_has_weights_of_its_own() -> None:
