@@ -5,7 +5,7 @@ import math
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,8 @@ class Recipe:
 
     `starts` are the words of a training that begins with the pretrained network, with half the steps: its look-back is
     512 rows, and its patches are its own. It reads no columns known ahead: tasks with some have no such start. Tasks
-    with fewer than `FEW_ROWS` rows are then forecast without a training.
+    with fewer than `FEW_ROWS` rows are then forecast without a training. With `joins`, the forecast without a training
+    also counts as one more of those averaged.
     """
 
     words: tuple[str, ...] = ()
@@ -50,7 +51,16 @@ class Recipe:
     steps: int = 0
     retrains: bool = False
     starts: tuple[str, ...] = ()
+    joins: bool = False
 
+
+_STARTED = Recipe(
+    ("experiment=general",),
+    seeds=2,
+    variants=("model.response_width=64", "model.response_width=0"),
+    steps=2000,
+    starts=("start_from=pretrained",),
+)
 
 RECIPES: dict[str, Recipe] = {
     "defaults": Recipe(),
@@ -61,13 +71,8 @@ RECIPES: dict[str, Recipe] = {
         steps=2000,
         retrains=True,
     ),
-    "started": Recipe(
-        ("experiment=general",),
-        seeds=2,
-        variants=("model.response_width=64", "model.response_width=0"),
-        steps=2000,
-        starts=("start_from=pretrained",),
-    ),
+    "started": _STARTED,
+    "joined": replace(_STARTED, joins=True),
 }
 """The recipes by name. A recipe is committed before its first scoring, and each change before the next one."""
 
@@ -176,6 +181,11 @@ class Entry:
     def begins(self) -> bool:
         """Whether the trainings begin with the pretrained network."""
         return bool(self.recipe.starts) and not self.task.known
+
+    @property
+    def joins(self) -> bool:
+        """Whether the forecast without a training is one of those averaged."""
+        return self.recipe.joins and self.begins
 
     @property
     def untrained(self) -> bool:
@@ -290,7 +300,7 @@ class Entry:
                     assert not isinstance(model, PanelForecaster)
                     loaded = {end: model}
                 with replacing(output) as file:
-                    write_frame(file, self.window(loaded.get(end), cutoff))
+                    write_frame(file, self.mean(loaded.get(end), cutoff))
                 minutes = (time.monotonic() - started) / 60
                 write_json(place / MINUTES, self.minutes | {output.stem: minutes})
             quantiles.append(quantiles_of(pd.read_csv(output), self.task.targets(self.table)))
@@ -303,6 +313,14 @@ class Entry:
             return zero_shot(past.reset_index(), self.task.horizon, levels=INTERVALS)
         known = self.table[list(self.task.known)].iloc[cutoff : cutoff + self.task.horizon]
         return model.predict(past, known if self.task.known else None, levels=INTERVALS, quantile=0.5)
+
+    def mean(self, model: Forecaster | Ensemble | None, cutoff: int) -> pd.DataFrame:
+        """Return the mean of the forecasts of the members and, where it joins them, of that without a training."""
+        own = self.window(model, cutoff)
+        if model is None or not self.joins:
+            return own
+        untrained, members = self.window(None, cutoff)[own.columns], len(self.members)
+        return (members * own + untrained) / (members + 1)
 
     def _past(self, end: int) -> Path:
         return self.folder / f"past_{end}.csv"

@@ -50,7 +50,7 @@ def sql(entry: Entry, forecast: Callable[[int], Floats]) -> float:
 
 
 def rows_of(entry: Entry) -> list[Row]:
-    """Train, and return a row for each member of the recipe and for the mean of all."""
+    """Train, and return a row for each forecast that the recipe averages and for the mean of all."""
     entry.train()
     (end,) = {end for end, _ in entry.jobs}
     targets = entry.task.targets(entry.table)
@@ -59,8 +59,11 @@ def rows_of(entry: Entry) -> list[Row]:
         model = load(run)
         assert not isinstance(model, PanelForecaster)
         each.append([quantiles_of(entry.window(model, cutoff), targets) for cutoff in entry.trainings])
-    means = [np.mean(parts, axis=0) for parts in zip(*each, strict=True)]
     names = [" ".join((*words, f"seed={seed}")) for seed, words in entry.members.items()]
+    if entry.joins:
+        each.append([quantiles_of(entry.window(None, cutoff), targets) for cutoff in entry.trainings])
+        names.append("without training")
+    means = [np.mean(parts, axis=0) for parts in zip(*each, strict=True)]
     named = dict(zip(names, each, strict=True))
     return [
         {

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -18,6 +20,7 @@ from benchmarks.published.record import add_row, read_rows
 from benchmarks.published.tasks import TASKS, Task
 from forecast.common.errors import InputError
 from forecast.common.files import write_json
+from forecast.predict.ensemble import Ensemble
 from forecast.training.train import train
 from tests.conftest import LIGHTNING
 from tests.support.small import CONTEXT, QUICK, SMALL, compose, hourly
@@ -210,6 +213,20 @@ def test_a_recipe_with_a_start_forecasts_few_rows_without_training(
     _, last = entry.forecast()
     expected = forecast.zero_shot(rows[:-24].reset_index(), 24, levels=contest.INTERVALS)
     np.testing.assert_allclose(last, quantiles_of(expected, ["first series", "second"]))
+
+
+def test_a_recipe_that_joins_averages_the_forecast_without_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(contest.RECIPES, "joins", Recipe(seeds=2, starts=("start_from=pretrained",), joins=True))
+    monkeypatch.setitem(contest.RECIPES, "starts", Recipe(seeds=2, starts=("start_from=pretrained",)))
+    rows = table()
+    zero = forecast.zero_shot(rows[["first series", "second"]][:-24].reset_index(), 24, levels=contest.INTERVALS)
+    trained = cast(Ensemble, SimpleNamespace(predict=lambda *_, **__: zero + 3))  # stands for the mean of two
+    for name, known, added in (("joins", (), 2), ("starts", (), 3), ("joins", TASK.known, 3)):
+        data = rows if known else rows.drop(columns="known")
+        entry = Entry(replace(TASK, known=known), data, name, Path())
+        np.testing.assert_allclose(entry.mean(trained, len(rows) - 24), zero + added)
+    few = Entry(replace(TASK, known=()), rows.drop(columns="known"), "joins", Path())
+    np.testing.assert_allclose(few.mean(None, len(rows) - 24), zero)
 
 
 @pytest.mark.parametrize(
