@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.published.contest import RECIPES
+from benchmarks.published.tasks import TASKS
 from forecast.common.tables import table
 
 RECORD = Path("benchmarks/records/published/scores.csv")
 PUBLISHED = RECORD.with_name("fev_bench.csv")
 AS_OF = "2026-11-24"
 """Date of the published scores."""
+
+GENERAL = "general"
+"""The recipe as which tasks with columns known ahead train in one that starts pretrained."""
 
 NAIVE, THIS = "Seasonal Naive", "this program"
 MARK = "†"
@@ -33,6 +38,14 @@ def published() -> pd.DataFrame:
     rows = pd.read_csv(PUBLISHED).rename(columns={"task_name": "task", "model_name": "model"})
     rows["seen"] = rows["trained_on_this_dataset"].astype(bool)
     return rows
+
+
+def rows_of(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
+    """Return the scorings of a recipe; of tasks that it trains as `GENERAL`, the scorings of that."""
+    own = rows["recipe"] == recipe
+    if RECIPES[recipe].starts:
+        own |= (rows["recipe"] == GENERAL) & rows["task"].isin([name for name, task in TASKS.items() if task.known])
+    return rows[own]
 
 
 def place_of(score: float, task: str) -> str:
@@ -70,7 +83,7 @@ def ranking(rows: pd.DataFrame, recipe: str) -> pd.DataFrame:
     mean place among the models that had not seen the data; `seen`, the number of tasks whose data it had seen; `hours`
     of training. Models without a score on one of the tasks are left out.
     """
-    own = rows[rows["recipe"] == recipe].drop_duplicates("task").assign(model=THIS, seen=False)
+    own = rows_of(rows, recipe).drop_duplicates("task").assign(model=THIS, seen=False)
     own["training_time_s"] = 60 * own["training_minutes"].astype(float)
     others = published()
     both = pd.concat([own, others[others["task"].isin(own["task"])]], ignore_index=True)[
@@ -98,7 +111,7 @@ def _cores(machine: str, trainings: int) -> str:
 
 def standing(rows: pd.DataFrame, recipe: str, *, short: bool = False) -> str:
     """Return the ranking as Markdown; `short`: the best, the trained ones, this program and the naive, no places."""
-    models, own = ranking(rows, recipe), rows[rows["recipe"] == recipe]
+    models, own = ranking(rows, recipe), rows_of(rows, recipe)
     first = own.drop_duplicates("task")
     machines = "; ".join(dict.fromkeys(map(_cores, first["machine"], first["trainings_at_once"])))
     fair = models[models["seen"] == 0]

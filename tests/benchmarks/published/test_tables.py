@@ -13,6 +13,7 @@ from benchmarks.published.tables import (
     THIS,
     published,
     ranking,
+    rows_of,
     standing,
     summary,
 )
@@ -56,6 +57,15 @@ def test_places_count_only_models_that_had_not_seen_the_data() -> None:
     assert ranking(load, "general").loc["Chronos-2", "place"] == 1 + (fair < fair["Chronos-2"]).sum() + 1
     assert pd.isna(ranking(load, "general").loc["Moirai-2.0", "place"])
     assert "| 1 of 27 |" in summary(load.assign(SQL=0.1))
+
+
+def test_tasks_with_known_columns_have_the_scorings_of_general_in_a_recipe_that_starts_pretrained() -> None:
+    general, joined = scores("DeepAR"), scores("TiRex-2", "joined")
+    known = ["epf_np", "epf_de", "proenfo_gfc14"]
+    own = rows_of(pd.concat([general, joined[~joined["task"].isin(known)]]), "joined")
+    assert set(own[own["recipe"] == "general"]["task"]) == set(known)
+    assert sorted(own["task"]) == sorted(general["task"])
+    assert set(rows_of(pd.concat([general, joined]), "general")["recipe"]) == {"general"}
 
 
 def test_a_later_scoring_is_a_column_beside_the_first_and_does_not_replace_it() -> None:
