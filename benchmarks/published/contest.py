@@ -310,7 +310,9 @@ class Entry:
         """Return a forecast from the rows before `cutoff`, with the columns known ahead; None: without a training."""
         past = self.table.iloc[:cutoff]
         if model is None:
-            return zero_shot(past.reset_index(), self.task.horizon, levels=INTERVALS)
+            marks = self.task.marks(past)
+            options = {"missing_values": marks} if marks else {}
+            return zero_shot(past.reset_index(), self.task.horizon, levels=INTERVALS, **options)
         known = self.table[list(self.task.known)].iloc[cutoff : cutoff + self.task.horizon]
         return model.predict(past, known if self.task.known else None, levels=INTERVALS, quantile=0.5)
 
@@ -320,6 +322,8 @@ class Entry:
         if model is None or not self.joins:
             return own
         untrained, members = self.window(None, cutoff)[own.columns], len(self.members)
+        if not untrained.index.equals(own.index):
+            raise InputError(f"{self.task.name}: with and without a training the dates differ")
         return (members * own + untrained) / (members + 1)
 
     def _past(self, end: int) -> Path:

@@ -46,7 +46,7 @@ So they are averaged, as models are by their likelihood, and the luck of a few o
 EVERY = 2
 """The network also forecasts each step from every `EVERY`-th step before it: a longer past, seen less often."""
 
-LEAST_LOSS = 1e-9
+LEAST_LOSS = 1e-3
 """Smallest quantile loss that is told from 0, in deviations of a series."""
 
 STEP = 0.25
@@ -101,11 +101,15 @@ def _rolled(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> 
 
 
 def spaced_quantiles(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> Tensor:
-    """Return the network's quantiles (B, h, C, K) of look-backs (B, 2 · T, C), of which each step sees every second."""
+    """Return the network's quantiles (B, h, C, K) of look-backs (B, 2 · T, C), of which each step sees every second.
+
+    The step before stands for one that was not measured: of a table measured at every second step, each half has all.
+    """
+    filled = forward_fill(past, observed)
+    seen = observed.clone()
+    seen[:, 1:] |= observed[:, :-1]
     steps = -(-horizon // EVERY)
-    each = [
-        network_quantiles(network, past[:, phase::EVERY], observed[:, phase::EVERY], steps) for phase in range(EVERY)
-    ]
+    each = [network_quantiles(network, filled[:, phase::EVERY], seen[:, phase::EVERY], steps) for phase in range(EVERY)]
     return torch.stack(each, 2).flatten(1, 2)[:, :horizon]
 
 
@@ -200,7 +204,7 @@ def choose(network: Informer, table: Table, horizon: int, length: int) -> Mixtur
     future = table.futures(origins, horizon)
     spread = _spread(past, observed, length)
     levels = torch.tensor(network.levels)
-    names = [*alone.names, "the same on every second step"]
+    names = [*alone.names, "pretrained network on every second step"]
     parts: list[Part] = [*alone.parts, partial(spaced_quantiles, network, horizon=horizon)]
     candidates = [part(past, observed) for part in parts]
     for name, earlier, final in _points(table, origins, horizon, length):
@@ -346,7 +350,7 @@ def _best_weights(candidates: Sequence[Tensor], future: Tensor, levels: Tensor) 
     """Return the weights (C, P), non-negative and of sum 1, of a mean with a low quantile loss.
 
     The weights of each series are shrunk towards those of all series, and those towards the first candidate, by the
-    number of origins. A series counts for all by its losses relative to its lowest.
+    number of origins. A series counts for all by the logarithm of its losses over its lowest.
     """
     steps = round(1 / STEP)
     tried = [cut for cut in itertools.product(range(steps, -1, -1), repeat=len(candidates)) if sum(cut) == steps]
@@ -357,12 +361,19 @@ def _best_weights(candidates: Sequence[Tensor], future: Tensor, levels: Tensor) 
         error = future[..., None] - mixed
         losses.append(torch.maximum(levels * error, (levels - 1) * error).nanmean((0, 1, 3)))
     loss = torch.stack(losses).clamp(min=LEAST_LOSS).log()  # (tried, C), NaN for a series of which nothing came
-    relative = (loss - loss.amin(0)).exp().nanmean(1).log().nan_to_num(0.0)
-    count = len(future)
     alone = torch.zeros(len(candidates))
     alone[0] = 1
-    trusted = count / (count + PRIOR)
-    together = trusted * torch.softmax(-SHARPNESS * count * relative, 0) @ every + (1 - trusted) * alone
-    own = torch.softmax(-SHARPNESS * count * loss.T, -1) @ every
-    share = count / (count + OWN_PRIOR)
-    return torch.where(own.isnan(), together, share * own + (1 - share) * together)
+    together = _averaged(
+        every, (loss - loss.amin(0)).nanmean(1, keepdim=True), torch.tensor([len(future)]), PRIOR, alone
+    )
+    return _averaged(every, loss, future.isfinite().any(1).sum(0), OWN_PRIOR, together)
+
+
+def _averaged(every: Tensor, log_loss: Tensor, count: Tensor, prior: float, otherwise: Tensor) -> Tensor:
+    """Return the mean (C, P) of the weights (tried, P) by their losses (tried, C) at `count` origins (C,).
+
+    With few origins it is close to the weights `otherwise`; where nothing came it is these.
+    """
+    found = torch.softmax(-SHARPNESS * count[:, None] * log_loss.T, -1) @ every
+    share = (count / (count + prior))[:, None]
+    return torch.where(found.isnan(), otherwise, share * found + (1 - share) * otherwise)

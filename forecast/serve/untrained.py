@@ -18,7 +18,7 @@ from forecast.serve.served import LEVELS, Answer, Served, understood
 from forecast.tables.files import Upload
 from forecast.tables.roles import OPTIONS
 
-MOST_WORK = 2_000_000
+MOST_WORK = 1_000_000
 """Most steps of all columns in a request, earlier forecasts included: a minute of one core, and a gigabyte."""
 
 

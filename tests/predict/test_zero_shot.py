@@ -87,6 +87,7 @@ def test_the_command_writes_table_picture_and_sidecar(tmp_path: Path, capsys: py
     assert output.with_suffix(".png").is_file()
     facts = json.loads(output.with_suffix(".json").read_text())
     assert sum(facts["mixture"].values()) == pytest.approx(1, abs=1e-3)
+    assert list(facts["mixture"])[:2] == ["pretrained network", "pretrained network on every second step"]
     assert "without training: pretrained network" in capsys.readouterr().out
 
 

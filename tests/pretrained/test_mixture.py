@@ -108,7 +108,7 @@ def test_quantiles_that_cover_too_little_move_outwards_and_stay_in_order() -> No
     assert (found.diff(dim=-1) >= 0).all()
 
 
-def test_the_weights_are_those_of_the_lowest_quantile_loss() -> None:
+def test_the_weights_are_near_those_of_the_lowest_quantile_loss() -> None:
     future = torch.randn(30, 8, 1, generator=torch.Generator().manual_seed(2))
     good, bad = future[..., None] + torch.tensor([-0.1, 0.0, 0.1]), torch.full((30, 8, 1, 3), 9.0)
     far = mixture._best_weights([bad, good], future, torch.tensor(LEVELS))
@@ -130,6 +130,43 @@ def test_a_series_of_which_nothing_came_has_the_weights_of_the_others() -> None:
     weights = mixture._best_weights([bad, good.nan_to_num(0)], future, torch.tensor(LEVELS))
     assert weights[2, 1] > 0.9
     torch.testing.assert_close(weights.sum(1), torch.ones(3))
+
+
+def test_a_series_that_one_part_hits_exactly_does_not_choose_for_the_others() -> None:
+    future = torch.randn(6, 8, 20, generator=torch.Generator().manual_seed(5))
+    network = future[..., None] + torch.tensor([-0.5, 0.2, 0.5])
+    naive = future[..., None] + torch.tensor([-1.0, 0.6, 1.5])
+    alone = mixture._best_weights([network, naive], future, torch.tensor(LEVELS))
+    future[:, :, 19] = 0  # a closed shop
+    naive[:, :, 19] = 0
+    beside = mixture._best_weights([network, naive], future, torch.tensor(LEVELS))
+    assert beside[19, 1] > 0.5
+    assert (beside[:19] - alone[:19]).abs().max() < 0.05
+
+
+def test_a_series_counts_by_the_origins_at_which_it_was_measured() -> None:
+    future = torch.randn(24, 8, 2, generator=torch.Generator().manual_seed(6))
+    good, bad = future[..., None] + torch.tensor([-0.5, 0.0, 0.5]), future[..., None] + torch.tensor([-0.5, 0.4, 0.9])
+    future[1:, :, 1] = torch.nan
+    first, second = (one.nan_to_num(0) for one in (good, bad))
+    first[:, :, 1], second[:, :, 1] = bad.nan_to_num(0)[:, :, 1], good.nan_to_num(0)[:, :, 1]
+    weights = mixture._best_weights([first, second], future, torch.tensor(LEVELS))
+    assert weights[0, 0] > 0.8
+    assert weights[1, 1] < 0.6  # one origin says little
+
+
+def test_where_nothing_came_the_network_forecasts_alone() -> None:
+    future = torch.full((24, 8, 2), torch.nan)
+    weights = mixture._best_weights([torch.zeros(24, 8, 2, 3)] * 3, future, torch.tensor(LEVELS))
+    assert weights.tolist() == [[1, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("measured", [0, 1])
+def test_a_table_measured_at_every_second_step_has_no_half_without_values(measured: int) -> None:
+    past = torch.full((1, 2 * T, 1), 7.0)
+    observed = (torch.arange(2 * T) % 2 == measured)[None, :, None]
+    found = mixture.spaced_quantiles(FLAT, torch.where(observed, past, 0.0), observed, 4)  # type: ignore[arg-type]
+    assert found[0, :, 0, 1].tolist() == [7.0] * 4
 
 
 def test_a_step_that_sees_every_second_one_reads_those_of_its_own_parity() -> None:

@@ -225,8 +225,19 @@ def test_a_recipe_that_joins_averages_the_forecast_without_training(monkeypatch:
         data = rows if known else rows.drop(columns="known")
         entry = Entry(replace(TASK, known=known), data, name, Path())
         np.testing.assert_allclose(entry.mean(trained, len(rows) - 24), zero + added)
-    few = Entry(replace(TASK, known=()), rows.drop(columns="known"), "joins", Path())
-    np.testing.assert_allclose(few.mean(None, len(rows) - 24), zero)
+    other = cast(Ensemble, SimpleNamespace(predict=lambda *_, **__: zero[:-1]))
+    with pytest.raises(InputError, match="the dates differ"):
+        Entry(replace(TASK, known=()), rows.drop(columns="known"), "joins", Path()).mean(other, len(rows) - 24)
+
+
+def test_a_forecast_without_training_does_not_read_marks_of_missing_values_as_measured() -> None:
+    rows = table().drop(columns="known")
+    marked = rows.copy()
+    marked.iloc[100:103, 0] = -9999.0
+    empty = marked.mask(marked == -9999.0)
+    entries = [Entry(replace(TASK, known=(), floor=-999.0), one, "quick", Path()) for one in (marked, empty)]
+    first, second = (entry.window(None, len(rows) - 24) for entry in entries)
+    np.testing.assert_allclose(first, second)
 
 
 @pytest.mark.parametrize(
