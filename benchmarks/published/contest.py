@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -311,7 +312,7 @@ class Entry:
         past = self.table.iloc[:cutoff]
         if model is None:
             marks = self.task.marks(past)
-            options = {"missing_values": marks} if marks else {}
+            options: dict[str, Any] = {"missing_values": marks} if marks else {}
             return zero_shot(past.reset_index(), self.task.horizon, levels=INTERVALS, **options)
         known = self.table[list(self.task.known)].iloc[cutoff : cutoff + self.task.horizon]
         return model.predict(past, known if self.task.known else None, levels=INTERVALS, quantile=0.5)
