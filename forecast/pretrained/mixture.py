@@ -101,7 +101,7 @@ def _rolled(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> 
 
 
 def spaced_quantiles(network: Informer, past: Tensor, observed: Tensor, horizon: int) -> Tensor:
-    """Return the network's quantiles (B, h, C, K) of look-backs (B, 2 · T, C), of which each step sees every second.
+    """Return the network's quantiles (B, h, C, K) of look-backs (B, 2 · T, C): a step sees every second one before it.
 
     The step before stands for one that was not measured: of a table measured at every second step, each half has all.
     """

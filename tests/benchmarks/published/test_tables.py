@@ -93,6 +93,13 @@ def test_the_short_table_has_no_places() -> None:
     assert "place" not in standing(scores("PatchTST"), "general", short=True)
 
 
+@pytest.mark.parametrize("model", ["TiRex-2", "PatchTST"])
+def test_the_short_table_names_the_three_best_published_models_wherever_this_program_stands(model: str) -> None:
+    short = standing(scores(model), "general", short=True)
+    assert all(f"| {best} |" in short for best in ("TiRex-2", "Chronos-2", "TabPFN-TS-3"))
+    assert f"| **{THIS}**" in short
+
+
 def test_the_tables_are_written_between_their_marks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record, page, short = tmp_path / "scores.csv", tmp_path / "page.md", tmp_path / "README.md"
     scores("PatchTST").to_csv(record, index=False)
