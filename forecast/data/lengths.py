@@ -51,7 +51,8 @@ def choose_lengths(given: Lengths, frequency: str, split: Split) -> Lengths:
         validation rows, and four validation windows are left.
     context_length
         A sixth of the training rows in whole units, at most 512. One or two seasons if that is longer, and at most a
-        third of the training rows. At least the horizon, up to 512, and two patches, if the training rows allow.
+        third of the training rows. At least the horizon, up to 512, and two patches, if half of the training rows allow,
+        and at least one patch.
     patch_length
         The unit, or a multiple up to 24 if the look-back holds 16 of it. In a look-back of fewer than four units, the
         unit's largest divisor that it holds four times, at least 2.
@@ -69,7 +70,8 @@ def choose_lengths(given: Lengths, frequency: str, split: Split) -> Lengths:
     context_length = given.context_length
     if context_length is None:
         least = max(min(horizon, LONGEST_LOOK_BACK), 2 * max(given.patch_length or 0, given.stride or 0))
-        context_length = max(1, min(_look_back(max(season, unit), unit, train, least), train - horizon))
+        chosen = max(given.patch_length or 1, _look_back(max(season, unit), unit, train, least))
+        context_length = max(1, min(chosen, train - horizon))
     patch_length = given.patch_length
     if patch_length is None:
         patch_length = min(context_length, max(_patch(unit, context_length), given.stride or 0))

@@ -81,6 +81,10 @@ def test_the_other_lengths_follow_from_given_ones(given: dict[str, int], lengths
     assert chosen("h", 1440, **given) == lengths
 
 
+def test_a_look_back_holds_a_patch_that_is_given() -> None:
+    assert chosen("YS", 40, patch_length=16) == (16, 1, 16, 16)
+
+
 def test_a_long_horizon_keeps_the_look_back_of_a_long_table() -> None:
     assert chosen("h", 17_520, horizon=720)[:2] == (512, 720)
 
