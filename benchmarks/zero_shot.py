@@ -159,7 +159,7 @@ def _ridge_alone(*arguments: Any) -> Mixture:
     """Return the mixture with the whole weight on its ridge, and no margins; a short table has none."""
     mixed = choose(*arguments)
     if RIDGE not in mixed.names:
-        raise InputError("a table is too short for a ridge")
+        raise InputError("the mixture has no ridge")
     weights = torch.zeros_like(mixed.weights)
     weights[:, mixed.names.index(RIDGE)] = 1
     return replace(mixed, weights=weights, margins=None)
