@@ -51,8 +51,8 @@ def choose_lengths(given: Lengths, frequency: str, split: Split) -> Lengths:
         validation rows, and four validation windows are left.
     context_length
         A sixth of the training rows in whole units, at most 512. One or two seasons if that is longer, and at most a
-        third of the training rows. At least the horizon, up to 512, and two patches, if half of the training rows allow,
-        and at least one patch.
+        third of the training rows. At least the horizon, up to 512, and two patches, if half of the training rows
+        allow. At least one given patch.
     patch_length
         The unit, or a multiple up to 24 if the look-back holds 16 of it. In a look-back of fewer than four units, the
         unit's largest divisor that it holds four times, at least 2.
